@@ -1,0 +1,277 @@
+"""From evidence as it was handed in to the rows that span the subspace, with an account of every sentence.
+
+    items ─► sentences ─► exact repeats merged ─► (vectors) ─► selection for a claim ─► near repeats merged
+
+A policy says how. It changes the measurement, so it is part of the regime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outspan.geometry.subspace import Array
+from outspan.texts import segment
+
+EvidenceLike: TypeAlias = "str | Mapping[str, object] | EvidenceItem | None"
+
+DEFAULT_LIMIT = 64
+"""Evidence sentences that span the subspace of one claim, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceItem:
+    """One piece of evidence as it was handed in: a sentence, a passage, a whole document."""
+
+    id: str
+    text: str
+
+    @classmethod
+    def of(cls, value: EvidenceLike, position: int) -> EvidenceItem:
+        """Accept a string, a mapping with ``text`` and perhaps ``id``, an item, or None for nothing.
+
+        Raises
+        ------
+        ValueError
+            For anything else; the message names the position.
+        """
+        if isinstance(value, EvidenceItem):
+            return value
+        if value is None:
+            return cls(id=str(position), text="")
+        if isinstance(value, str):
+            return cls(id=str(position), text=value)
+        if isinstance(value, Mapping):
+            text, name = value.get("text"), value.get("id", position)
+            if (text is None or isinstance(text, str)) and isinstance(name, str | int):
+                return cls(id=str(name), text=text or "")
+        raise ValueError(
+            f"evidence item {position} must be a string or an object with 'text' and perhaps 'id', "
+            f"not {type(value).__name__}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceSentence:
+    """A sentence of evidence."""
+
+    id: str
+    """``item#k``: the k-th sentence, from 0, of the item with that id."""
+    item_id: str
+    start: int
+    end: int
+    """Character offsets in the item's text."""
+    text: str
+    core: str
+    """What is embedded."""
+    multiplicity: int
+    """How many sentences were handed in with this very core, itself included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A sentence, or a whole item, that takes no part, and why."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidencePolicy:
+    """How evidence becomes rows; its text form parses back to an equal policy.
+
+    Examples
+    --------
+    >>> str(EvidencePolicy())
+    'sentences select=nearest:64 merge=0.9999'
+    """
+
+    select: Literal["nearest", "spread", "all"] = "nearest"
+    """``nearest``: the ``limit`` sentences closest to the claim, so that a copied sentence is always among
+    them; ``spread``: ``limit`` representatives chosen without looking at the claim; ``all``: no limit."""
+    limit: int = DEFAULT_LIMIT
+    """Largest number of sentences that span a subspace; not used by ``all``."""
+    merge: float = 0.9999
+    """Selected rows whose cosine reaches this are one row; 1.0 merges only identical texts and vectors."""
+
+    def __post_init__(self) -> None:
+        if self.select not in ("nearest", "spread", "all"):
+            raise ValueError(f"select must be nearest, spread or all, not {self.select!r}")
+        if self.limit < 1:
+            raise ValueError(f"limit must be at least 1, not {self.limit}")
+        if not 0.0 < self.merge <= 1.0:
+            raise ValueError(f"merge is a cosine in (0, 1], not {self.merge}")
+
+    def __str__(self) -> str:
+        limit = "" if self.select == "all" else f":{self.limit}"
+        return f"sentences select={self.select}{limit} merge={self.merge:g}"
+
+    @classmethod
+    def parse(cls, text: str) -> EvidencePolicy:
+        """Read ``all``, ``nearest:64``, ``spread:64`` or the full text form."""
+        values = dict(part.split("=", 1) for part in text.split() if "=" in part)
+        select, _, limit = values.get("select", text if "=" not in text else "nearest").partition(":")
+        try:
+            return cls(
+                select=select,  # type: ignore[arg-type]  # checked in __post_init__
+                limit=int(limit) if limit else DEFAULT_LIMIT,
+                merge=float(values.get("merge", "0.9999")),
+            )
+        except ValueError as error:
+            raise ValueError(f"evidence policy {text!r}: {error}. Write all, nearest:64 or spread:64") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceSet:
+    """Evidence as sentences, exact repeats merged, nothing lost from sight."""
+
+    sentences: tuple[EvidenceSentence, ...]
+    supplied: int
+    """Items handed in, blank ones included."""
+    found: int
+    """Sentences before repeats were merged."""
+    left_out: tuple[LeftOut, ...] = field(default=())
+
+    @classmethod
+    def of(cls, evidence: Iterable[EvidenceLike] | EvidenceSet | str | None) -> EvidenceSet:
+        """Split, clean and merge evidence.
+
+        Blank items (empty, white space, zero-width characters, None) are left out and counted; headings of
+        an evidence document count as evidence, table rules and bare marks do not.
+        """
+        if isinstance(evidence, EvidenceSet):
+            return evidence
+        items = _items(evidence)
+        kept: dict[str, EvidenceSentence] = {}
+        left_out: list[LeftOut] = []
+        found = 0
+        for item in items:
+            spans = segment(item.text)
+            if not spans:
+                left_out.append(LeftOut(id=item.id, reason="blank"))
+            for number, span in enumerate(spans):
+                name = f"{item.id}#{number}"
+                if not span.core or (span.unmeasured and span.unmeasured not in EVIDENCE_THOUGH_NO_CLAIM):
+                    left_out.append(LeftOut(id=name, reason=span.unmeasured or "no words"))
+                    continue
+                core = span.core
+                found += 1
+                if core in kept:
+                    first = kept[core]
+                    kept[core] = replace(first, multiplicity=first.multiplicity + 1)
+                    left_out.append(LeftOut(id=name, reason=f"repeats {first.id}"))
+                    continue
+                kept[core] = EvidenceSentence(
+                    id=name,
+                    item_id=item.id,
+                    start=span.start,
+                    end=span.end,
+                    text=span.text,
+                    core=core,
+                    multiplicity=1,
+                )
+        return cls(sentences=tuple(kept.values()), supplied=len(items), found=found, left_out=tuple(left_out))
+
+
+EVIDENCE_THOUGH_NO_CLAIM = frozenset({"heading", "code", "table header"})
+"""Spans that claim nothing in an answer but do inform a reader of the evidence."""
+
+
+def _items(evidence: Iterable[EvidenceLike] | str | None) -> list[EvidenceItem]:
+    if evidence is None:
+        return []
+    if isinstance(evidence, str):
+        evidence = [evidence]
+    items = [EvidenceItem.of(value, position) for position, value in enumerate(evidence)]
+    if len({item.id for item in items}) == len(items):
+        return items
+    seen: set[str] = set()
+    unique = []
+    for position, item in enumerate(items):
+        # Two items may share an id in the wild; the position keeps every sentence nameable.
+        name = item.id if item.id not in seen else f"{item.id}@{position}"
+        seen.add(name)
+        unique.append(EvidenceItem(id=name, text=item.text))
+    return unique
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which rows of an evidence matrix span the subspace."""
+
+    rows: NDArray[np.intp]
+    """Indices, ascending."""
+    merged: int
+    """Rows left out because they nearly repeat a selected one."""
+    beyond_limit: int
+    """Rows left out because the limit was reached."""
+
+
+def select_rows(policy: EvidencePolicy, unit: Array, claim: Array | None) -> Selection:
+    """Choose rows of ``unit`` (n, d), unit vectors; ``claim`` (d,) is needed for ``nearest`` beyond the limit.
+
+    Ties are broken by position, so that the choice is the same on every run.
+    """
+    n = unit.shape[0]
+    if policy.select == "all" or n <= policy.limit:
+        chosen = np.arange(n)
+    elif policy.select == "nearest":
+        if claim is None:
+            raise ValueError("selecting the nearest evidence needs a claim")
+        chosen = np.sort(np.argsort(-(unit @ claim), kind="stable")[: policy.limit])
+    else:
+        chosen = spread_rows(unit, policy.limit)
+    rows = merge_near(unit, chosen, policy.merge)
+    return Selection(rows=rows, merged=len(chosen) - len(rows), beyond_limit=n - len(chosen))
+
+
+def claim_decides(policy: EvidencePolicy, n: int) -> bool:
+    """Whether the rows chosen from n depend on the claim, so that a subspace cannot be shared by claims."""
+    return policy.select == "nearest" and n > policy.limit
+
+
+def merge_near(unit: Array, chosen: NDArray[np.intp], cosine: float) -> NDArray[np.intp]:
+    """Drop each chosen row whose cosine with an earlier one that stays reaches ``cosine``."""
+    rows = unit[chosen]
+    # Rounding keeps the cosine of a row with its own copy a little off one.
+    close = np.triu(rows @ rows.T >= min(cosine, 1.0 - 1e-12), k=1)
+    if not close.any():
+        return chosen
+    stays = np.ones(len(chosen), dtype=bool)
+    for first in range(len(chosen)):
+        if stays[first]:
+            stays[close[first]] = False
+    return chosen[stays]
+
+
+def spread_rows(unit: Array, limit: int) -> NDArray[np.intp]:
+    """Representatives: the row that the chosen ones explain least, again and again.
+
+    Greedy column-pivoted Gram–Schmidt (Golub & Van Loan, Matrix Computations, 4th ed., §5.4.2), which looks
+    at no claim and is the same on every run.
+    """
+    residual = unit.copy()
+    chosen: list[int] = []
+    for _ in range(min(limit, unit.shape[0])):
+        mass = np.einsum("ij,ij->i", residual, residual)
+        mass[chosen] = -1.0
+        best = int(mass.argmax())
+        chosen.append(best)
+        if mass[best] < 1e-12:
+            continue
+        direction = residual[best] / np.sqrt(mass[best])
+        residual -= np.outer(residual @ direction, direction)
+    return np.sort(np.asarray(chosen, dtype=np.intp))
+
+
+def count_reasons(left_out: Sequence[LeftOut]) -> dict[str, int]:
+    """Reason to count, with repeats of different sentences counted together."""
+    counts: dict[str, int] = {}
+    for entry in left_out:
+        reason = "repeat" if entry.reason.startswith("repeats ") else entry.reason
+        counts[reason] = counts.get(reason, 0) + 1
+    return counts

@@ -1,0 +1,348 @@
+"""The energy sensor: made once, then asked about claims and evidence.
+
+    claims, evidence ─► cores ─► one embedding pass ─► rows ─► subspace ─► one Measurement a claim
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outspan.claims import Claim, whole_claim
+from outspan.embedders import Embedder, VectorCache, embed_checked, load_embedder
+from outspan.evidence import (
+    EvidenceLike,
+    EvidencePolicy,
+    EvidenceSentence,
+    EvidenceSet,
+    Selection,
+    claim_decides,
+    count_reasons,
+    select_rows,
+)
+from outspan.geometry.diagnostics import describe_claims, describe_spectrum, leave_one_out
+from outspan.geometry.energy import energies
+from outspan.geometry.proxies import Proxy, make_proxy
+from outspan.geometry.subspace import Array, RankPolicy, Subspace, factor
+from outspan.measurement import (
+    ENERGY_CONTRACT,
+    Contract,
+    Diagnostics,
+    EvidenceUse,
+    Lean,
+    Measurement,
+    Nearest,
+    Regime,
+    State,
+)
+from outspan.texts import SEGMENTER, SEGMENTER_VERSION
+
+ClaimLike: TypeAlias = "str | Claim"
+EvidenceInput: TypeAlias = "Iterable[EvidenceLike] | EvidenceSet | str | None"
+
+DEFAULT_RANK = "cap:64"
+LEANS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """Vectors of the texts of one request, and what is known about each."""
+
+    of: Mapping[str, int]
+    rows: NDArray[np.float32]
+    truncated: NDArray[np.bool_]
+    failures: Mapping[int, str]
+
+
+class EnergySensor:
+    """Measures Hallucination Energy: how much of a claim lies outside the span of its evidence.
+
+    Parameters
+    ----------
+    embedder : turns texts into vectors; the default model, fetched on first use, if none is given.
+    rank : ``cap:r`` or ``variance:q``; the two are different measurements.
+    evidence : how evidence becomes rows; a policy or its text form, such as ``nearest:64`` or ``all``.
+    proxies : other proxies to compute from the same vectors, by name, such as ``max_cosine``.
+    cache : a store of vectors already computed.
+
+    The sensor may be shared by threads. Its ``contract`` says what the number claims to be, its ``regime``
+    everything that the number depends on besides the texts.
+
+    Examples
+    --------
+    >>> sensor = EnergySensor()                                                   # doctest: +SKIP
+    >>> sensor.measure(["The bridge opened in 1932."], ["It was opened in 1932."])[0].energy  # doctest: +SKIP
+    """
+
+    contract: Contract = ENERGY_CONTRACT
+
+    def __init__(
+        self,
+        embedder: Embedder | None = None,
+        *,
+        rank: RankPolicy | str = DEFAULT_RANK,
+        evidence: EvidencePolicy | str | None = None,
+        proxies: Sequence[Proxy | str] = (),
+        cache: VectorCache | None = None,
+    ) -> None:
+        self.embedder = load_embedder() if embedder is None else embedder
+        self.rank = RankPolicy.parse(rank) if isinstance(rank, str) else rank
+        if evidence is None:
+            evidence = EvidencePolicy()
+        self.evidence = EvidencePolicy.parse(evidence) if isinstance(evidence, str) else evidence
+        self.proxies = tuple(make_proxy(proxy) if isinstance(proxy, str) else proxy for proxy in proxies)
+        self._cache = cache
+        identity = self.embedder.identity
+        self._max_tokens = identity.max_tokens
+        self.regime = Regime.of(
+            embedder=identity.to_dict(),
+            segmenter=f"{SEGMENTER} {SEGMENTER_VERSION}",
+            evidence_policy=str(self.evidence),
+            rank_policy=str(self.rank),
+            proxies={proxy.contract.name: proxy.contract.to_dict() for proxy in self.proxies},
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the regime."""
+        return self.regime.fingerprint
+
+    def measure(self, claims: Iterable[ClaimLike] | str, evidence: EvidenceInput) -> list[Measurement]:
+        """Measure claims against one evidence set.
+
+        Parameters
+        ----------
+        claims : one text, or several; each is measured whole (``check`` splits an answer into sentences).
+        evidence : strings, objects with ``text`` and perhaps ``id``, or None; split into sentences here.
+
+        Returns
+        -------
+        list of Measurement
+            One for each claim, in order, whatever its state.
+        """
+        listed = [claims] if isinstance(claims, str) else list(claims)
+        return self.measure_many([(listed, evidence)])[0]
+
+    def measure_many(
+        self, requests: Iterable[tuple[Sequence[ClaimLike], EvidenceInput]]
+    ) -> list[list[Measurement]]:
+        """Measure several (claims, evidence) pairs with one embedding pass; a text that recurs is embedded once."""
+        prepared = [
+            ([_as_claim(claim) for claim in claims], EvidenceSet.of(evidence)) for claims, evidence in requests
+        ]
+        vectors = self._embed(prepared)
+        return [_Request(self, claims, evidence, vectors).measurements() for claims, evidence in prepared]
+
+    def _embed(self, prepared: Sequence[tuple[Sequence[Claim], EvidenceSet]]) -> _Vectors:
+        needed: dict[str, int] = {}
+        for claims, evidence in prepared:
+            measurable = [claim.core for claim in claims if claim.unmeasured is None]
+            if not measurable or not evidence.sentences:
+                continue  # the states of this pair are known without a vector
+            for core in (*measurable, *(sentence.core for sentence in evidence.sentences)):
+                needed.setdefault(core, len(needed))
+        if not needed:
+            return _Vectors(needed, np.empty((0, 0), np.float32), np.empty(0, np.bool_), {})
+        embedded = embed_checked(self.embedder, list(needed), cache=self._cache)
+        return _Vectors(needed, embedded.vectors, embedded.truncated(self._max_tokens), embedded.failures)
+
+
+def _as_claim(claim: ClaimLike) -> Claim:
+    return whole_claim(claim) if isinstance(claim, str) else claim
+
+
+class _Request:
+    """One pair of claims and evidence while it is being measured."""
+
+    def __init__(
+        self, sensor: EnergySensor, claims: Sequence[Claim], evidence: EvidenceSet, vectors: _Vectors
+    ) -> None:
+        self.sensor = sensor
+        self.claims = claims
+        self.evidence = evidence
+        self.vectors = vectors
+        self.left_out = count_reasons(evidence.left_out)
+        self.sentences = self._embedded_sentences()
+
+    def _embedded_sentences(self) -> list[EvidenceSentence]:
+        """Sentences that have a vector; those without, and copies of a vector, are counted as left out."""
+        seen: set[bytes] = set()
+        kept = []
+        for sentence in self.evidence.sentences:
+            row = self.vectors.of.get(sentence.core)
+            if row is None:
+                continue  # nothing was embedded for this pair: no claim in it can be measured
+            if row in self.vectors.failures:
+                self._leave_out("embedder failed")
+                continue
+            image = self.vectors.rows[row].tobytes()
+            if image in seen:
+                self._leave_out("repeat")  # other letters, the same vector: case in an uncased model
+                continue
+            seen.add(image)
+            kept.append(sentence)
+        return kept
+
+    def _leave_out(self, reason: str) -> None:
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+
+    def measurements(self) -> list[Measurement]:
+        """One measurement a claim, in order."""
+        states = [self._state(claim) for claim in self.claims]
+        measured = self._measured([i for i, (state, _) in enumerate(states) if state is State.MEASURED])
+        return [
+            measured[i] if i in measured else self._unmeasured(claim, *states[i])
+            for i, claim in enumerate(self.claims)
+        ]
+
+    def _state(self, claim: Claim) -> tuple[State, str | None]:
+        if claim.unmeasured is not None:
+            return State.NO_CLAIM, claim.unmeasured
+        if not self.evidence.sentences:
+            return State.NO_EVIDENCE, "no evidence sentence was supplied"
+        failure = self.vectors.failures.get(self.vectors.of[claim.core])
+        if failure is not None:
+            return State.FAILED, f"the embedder gave no vector for the claim: {failure}"
+        if not self.sentences:
+            return State.FAILED, "the embedder gave no vector for any evidence sentence"
+        return State.MEASURED, None
+
+    def _unmeasured(self, claim: Claim, state: State, reason: str | None) -> Measurement:
+        return Measurement(
+            text=claim.text,
+            state=state,
+            reason=reason,
+            energy=None,
+            explained=None,
+            rank=0,
+            numeric_rank=0,
+            cap_bound=False,
+            nearest=None,
+            diagnostics=None,
+            evidence=self._use(None),
+            flags=tuple(self._flags(claim)),
+        )
+
+    def _measured(self, indices: Sequence[int]) -> dict[int, Measurement]:
+        if not indices:
+            return {}
+        E = _unit(self.vectors.rows[[self.vectors.of[sentence.core] for sentence in self.sentences]])
+        C = self.vectors.rows[[self.vectors.of[self.claims[i].core] for i in indices]].astype(np.float64)
+        policy = self.sensor.evidence
+        if not claim_decides(policy, len(E)):
+            selection = select_rows(policy, E, None)
+            done = self._against(indices, C, E, selection)
+        else:
+            done = []
+            for i, claim in zip(indices, C, strict=True):
+                done += self._against([i], claim[None, :], E, select_rows(policy, E, claim))
+        return dict(zip(indices, done, strict=True))
+
+    def _against(
+        self, indices: Sequence[int], C: Array, E: Array, selection: Selection
+    ) -> list[Measurement]:
+        """Measure claims ``C`` (m, d) against the selected rows of ``E`` (n, d)."""
+        sensor = self.sensor
+        subspace = factor(E[selection.rows])
+        result = energies(C, subspace, sensor.rank)
+        spectrum = describe_spectrum(subspace, sensor.rank)
+        about = describe_claims(subspace, result)
+        leaning = leave_one_out(subspace, result, sensor.rank)
+        proxies = {proxy.contract.name: proxy(C, subspace) for proxy in sensor.proxies}
+        use = self._use(selection)
+        records = []
+        for k, i in enumerate(indices):
+            claim = self.claims[i]
+            leans = () if leaning is None else self._leans(leaning[k], selection)
+            energy = float(result.energy[k])
+            ladder = (
+                float(about.energy_half_rank[k]),
+                energy,
+                float(about.energy_double_rank[k]),
+                float(about.energy_uncapped[k]),
+            )
+            top1 = float(about.sim_top1[k])
+            top2 = None if about.sim_top2 is None else float(about.sim_top2[k])
+            nearest = self.sentences[int(selection.rows[about.nearest[k]])]
+            records.append(
+                Measurement(
+                    text=claim.text,
+                    state=State.MEASURED,
+                    reason=None,
+                    energy=energy,
+                    explained=float(result.explained[k]),
+                    rank=result.rank,
+                    numeric_rank=subspace.numeric_rank,
+                    cap_bound=result.cap_bound,
+                    nearest=Nearest(evidence_id=nearest.id, text=nearest.text, similarity=top1),
+                    diagnostics=Diagnostics(
+                        sigma1_ratio=spectrum.sigma1_ratio,
+                        sigma2_ratio=spectrum.sigma2_ratio,
+                        participation_ratio=spectrum.participation_ratio,
+                        entropy_rank=spectrum.entropy_rank,
+                        sim_top1=top1,
+                        sim_top2=top2,
+                        sim_margin=None if top2 is None else top1 - top2,
+                        alignment=float(about.alignment[k]),
+                        sensitivity=None if leaning is None else float(leaning[k].max()),
+                        leans_on=leans,
+                        energy_half_rank=ladder[0],
+                        energy_double_rank=ladder[2],
+                        energy_uncapped=ladder[3],
+                        rank_spread=max(ladder) - min(ladder),
+                        spectral_gap=spectrum.spectral_gap,
+                        identity_error=float(result.identity_error[k]),
+                    ),
+                    evidence=use,
+                    flags=tuple(self._flags(claim, result.cap_bound, spectrum.unstable)),
+                    proxies={name: float(values[k]) for name, values in proxies.items()},
+                )
+            )
+        return records
+
+    def _leans(self, rises: Array, selection: Selection) -> tuple[Lean, ...]:
+        strongest = np.argsort(-rises, kind="stable")[:LEANS_SHOWN]
+        return tuple(
+            Lean(
+                evidence_id=self.sentences[int(selection.rows[row])].id, energy_without=float(rises[row])
+            )
+            for row in strongest
+            if rises[row] > 0.0
+        )
+
+    def _flags(self, claim: Claim, cap_bound: bool = False, unstable: bool = False) -> Iterable[str]:
+        row = self.vectors.of.get(claim.core)
+        if row is not None and claim.unmeasured is None and self.vectors.truncated[row]:
+            yield "truncated"
+        if any(self.vectors.truncated[self.vectors.of[s.core]] for s in self.sentences):
+            yield "evidence_truncated"
+        if "embedder failed" in self.left_out:
+            yield "evidence_incomplete"
+        if cap_bound:
+            yield "cap_bound"
+        if unstable:
+            yield "unstable_subspace"
+
+    def _use(self, selection: Selection | None) -> EvidenceUse:
+        left_out = dict(self.left_out)
+        merged = left_out.pop("repeat", 0)
+        if selection is not None:
+            merged += selection.merged
+            if selection.beyond_limit:
+                left_out["beyond the limit"] = selection.beyond_limit
+        return EvidenceUse(
+            supplied=self.evidence.supplied,
+            sentences=self.evidence.found,
+            merged=merged,
+            used=0 if selection is None else len(selection.rows),
+            left_out=left_out,
+        )
+
+
+def _unit(rows: NDArray[np.float32]) -> Array:
+    E = rows.astype(np.float64)
+    return np.asarray(E / np.sqrt(np.einsum("ij,ij->i", E, E))[:, None])
