@@ -45,6 +45,7 @@ class Check:
     contract: Contract
     regime: Mapping[str, object]
     fingerprint: str
+    proxy_fingerprints: Mapping[str, str]
     claims: tuple[CheckedClaim, ...]
 
     @property
@@ -57,6 +58,7 @@ class Check:
         return {
             "contract": self.contract.to_dict(),
             "fingerprint": self.fingerprint,
+            "proxy_fingerprints": dict(self.proxy_fingerprints),
             "regime": dict(self.regime),
             "summary": self.summary.to_dict(),
             "claims": [checked.to_dict() for checked in self.claims],
@@ -95,6 +97,7 @@ def check(answer: str, evidence: EvidenceInput, sensor: EnergySensor | None = No
         contract=sensor.contract,
         regime=sensor.regime.to_dict(),
         fingerprint=sensor.fingerprint,
+        proxy_fingerprints=sensor.proxy_fingerprints,
         claims=tuple(
             CheckedClaim(claim=claim, measurement=one) for claim, one in zip(claims, measured, strict=True)
         ),

@@ -44,7 +44,7 @@ def split_claims(answer: str, *, markdown: bool | None = None) -> list[Claim]:
 
 
 def whole_claim(text: str) -> Claim:
-    """The whole of ``text`` as one claim; sentences in it that claim nothing are left out of what is embedded."""
+    """The whole of ``text`` as one claim; its sentences that claim nothing are not embedded."""
     spans = split_claims(text)
     told = [span for span in spans if span.unmeasured is None]
     reasons = {span.unmeasured for span in spans if span.unmeasured is not None}

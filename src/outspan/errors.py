@@ -47,7 +47,9 @@ class NotInstalled(OutspanError, ImportError):
     """An optional dependency is missing."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package '{package}'. Install it: pip install 'outspan[{extra}]'")
+        super().__init__(
+            f"{purpose} needs the package '{package}'. Install it: pip install 'outspan[{extra}]'"
+        )
 
 
 class ModelError(OutspanError, RuntimeError):

@@ -122,7 +122,9 @@ class EvidencePolicy:
                 merge=float(values.get("merge", "0.9999")),
             )
         except ValueError as error:
-            raise ValueError(f"evidence policy {text!r}: {error}. Write all, nearest:64 or spread:64") from error
+            raise ValueError(
+                f"evidence policy {text!r}: {error}. Write all, nearest:64 or spread:64"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +214,7 @@ class Selection:
 
 
 def select_rows(policy: EvidencePolicy, unit: Array, claim: Array | None) -> Selection:
-    """Choose rows of ``unit`` (n, d), unit vectors; ``claim`` (d,) is needed for ``nearest`` beyond the limit.
+    """Choose rows of ``unit`` (n, d), unit vectors; ``nearest`` beyond the limit needs ``claim`` (d,).
 
     Ties are broken by position, so that the choice is the same on every run.
     """

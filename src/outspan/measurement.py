@@ -17,7 +17,7 @@ from outspan.geometry.subspace import DEFINITION, RANK_TOLERANCE
 
 
 class State(StrEnum):
-    """What became of a claim. Nothing but ``MEASURED`` carries an energy, and nothing else can be accepted."""
+    """What became of a claim. Only ``MEASURED`` carries an energy; nothing else can be accepted."""
 
     MEASURED = "MEASURED"
     NO_EVIDENCE = "NO_EVIDENCE"
@@ -87,13 +87,13 @@ ASSUMPTIONS = (
         key="A1",
         name="representation fidelity",
         statement="Differences of meaning that matter make differences in the embedding.",
-        breaks="Opposite statements with nearly one embedding get nearly one energy; no threshold parts them.",
+        breaks="Opposite statements with one embedding get one energy: no threshold parts them.",
     ),
     Assumption(
         key="A2",
         name="approximate linear compositionality",
         statement="Content that the evidence supports is close to a linear combination of evidence vectors.",
-        breaks="Supported claims that join several passages look outside, or unlicensed combinations look inside.",
+        breaks="Supported claims that join passages look outside, or unlicensed combinations look inside.",
     ),
     Assumption(
         key="A3",
@@ -104,14 +104,14 @@ ASSUMPTIONS = (
     Assumption(
         key="A4",
         name="rank adequacy",
-        statement="The retained rank keeps the evidence's real directions and not so many that anything fits.",
-        breaks="Too low: supported claims look outside. Too high: everything is explained, and the number says nothing.",
+        statement="The retained rank keeps the evidence's real directions, and not so many that all fits.",
+        breaks="Too low: supported claims look outside. Too high: everything is explained.",
     ),
     Assumption(
         key="A5",
         name="evidence adequacy",
         statement="The evidence supplied is the right reference for the claim.",
-        breaks="An exact measurement against the wrong, false or stale evidence is still the wrong measurement.",
+        breaks="An exact measurement against wrong, false or stale evidence is the wrong measurement.",
     ),
 )
 
@@ -135,9 +135,9 @@ class Regime:
         segmenter: str,
         evidence_policy: str,
         rank_policy: str,
-        proxies: Mapping[str, object],
+        proxy: str,
     ) -> Regime:
-        """The regime of an energy sensor; numeric path, tolerance and definition are the package's own."""
+        """The regime of one proxy; numeric path, tolerance and definition are the package's own."""
         return cls(
             {
                 "embedder": dict(embedder),
@@ -145,7 +145,7 @@ class Regime:
                 "evidence_policy": evidence_policy,
                 "rank_policy": rank_policy,
                 "rank_tolerance": RANK_TOLERANCE,
-                "proxies": dict(proxies),
+                "proxy": proxy,
                 "numeric_path": "exact float64: EEᵀ for n ≤ d, EᵀE for n > d",
                 "definition": DEFINITION,
             }
@@ -164,12 +164,14 @@ class Regime:
         """Dotted name to (ours, theirs) for each part that differs; empty when the fingerprints agree."""
         ours, theirs = _flatten(self.to_dict()), _flatten(other.to_dict())
         names = sorted(ours.keys() | theirs.keys())
-        return {name: (ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)}
+        return {
+            name: (ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """The evidence sentence with the largest cosine to the claim. Not a proof: the closest thing to look at."""
+    """The evidence sentence with the largest cosine to the claim. No proof: the first thing to look at."""
 
     evidence_id: str
     text: str
@@ -196,7 +198,7 @@ class Lean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
-    """How far the energy can be trusted and where it comes from. All in float64, from the same factorisation."""
+    """How far the energy can be trusted and where it comes from; all from one float64 factorisation."""
 
     sigma1_ratio: float
     """σ₁/Σσ in (0, 1]."""
@@ -280,8 +282,8 @@ class Measurement:
     evidence: EvidenceUse
     flags: tuple[str, ...] = ()
     """What a reader must know before using the number: ``truncated``, ``unstable_subspace``, …"""
-    proxies: Mapping[str, float] = field(default_factory=dict)
-    """Other proxies of the same claim and evidence, by name."""
+    proxies: Mapping[str, float | None] = field(default_factory=dict)
+    """Other proxies of the same claim and evidence, by name; None where a proxy has no value for them."""
 
     @property
     def operational_energy(self) -> float:

@@ -1,6 +1,6 @@
 """The energy sensor: made once, then asked about claims and evidence.
 
-    claims, evidence ─► cores ─► one embedding pass ─► rows ─► subspace ─► one Measurement a claim
+claims, evidence ─► cores ─► one embedding pass ─► rows ─► subspace ─► one Measurement a claim
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from outspan.claims import Claim, whole_claim
 from outspan.embedders import Embedder, VectorCache, embed_checked, load_embedder
+from outspan.embedders.guard import NO_DIRECTION
 from outspan.evidence import (
     EvidenceLike,
     EvidencePolicy,
@@ -24,8 +25,14 @@ from outspan.evidence import (
     count_reasons,
     select_rows,
 )
-from outspan.geometry.diagnostics import describe_claims, describe_spectrum, leave_one_out
-from outspan.geometry.energy import energies
+from outspan.geometry.diagnostics import (
+    ClaimDiagnostics,
+    Spectrum,
+    describe_claims,
+    describe_spectrum,
+    leave_one_out,
+)
+from outspan.geometry.energy import Energies, energies
 from outspan.geometry.proxies import Proxy, make_proxy
 from outspan.geometry.subspace import Array, RankPolicy, Subspace, factor
 from outspan.measurement import (
@@ -94,22 +101,29 @@ class EnergySensor:
         if evidence is None:
             evidence = EvidencePolicy()
         self.evidence = EvidencePolicy.parse(evidence) if isinstance(evidence, str) else evidence
-        self.proxies = tuple(make_proxy(proxy) if isinstance(proxy, str) else proxy for proxy in proxies)
+        self.proxies = _named([make_proxy(proxy) if isinstance(proxy, str) else proxy for proxy in proxies])
         self._cache = cache
-        identity = self.embedder.identity
-        self._max_tokens = identity.max_tokens
-        self.regime = Regime.of(
-            embedder=identity.to_dict(),
-            segmenter=f"{SEGMENTER} {SEGMENTER_VERSION}",
-            evidence_policy=str(self.evidence),
-            rank_policy=str(self.rank),
-            proxies={proxy.contract.name: proxy.contract.to_dict() for proxy in self.proxies},
-        )
+        self._max_tokens = self.embedder.identity.max_tokens
+        self.regime = self._regime_of("energy")
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the regime."""
+        """Digest of the regime in which the energy is measured."""
         return self.regime.fingerprint
+
+    @property
+    def proxy_fingerprints(self) -> dict[str, str]:
+        """Digest of the regime of each other proxy: a threshold on one says nothing about another."""
+        return {name: self._regime_of(str(p.contract)).fingerprint for name, p in self.proxies.items()}
+
+    def _regime_of(self, proxy: str) -> Regime:
+        return Regime.of(
+            embedder=self.embedder.identity.to_dict(),
+            segmenter=f"{SEGMENTER} {SEGMENTER_VERSION}",
+            evidence_policy=str(self.evidence),
+            rank_policy=str(self.rank),
+            proxy=proxy,
+        )
 
     def measure(self, claims: Iterable[ClaimLike] | str, evidence: EvidenceInput) -> list[Measurement]:
         """Measure claims against one evidence set.
@@ -130,9 +144,10 @@ class EnergySensor:
     def measure_many(
         self, requests: Iterable[tuple[Sequence[ClaimLike], EvidenceInput]]
     ) -> list[list[Measurement]]:
-        """Measure several (claims, evidence) pairs with one embedding pass; a text that recurs is embedded once."""
+        """Measure several (claims, evidence) pairs in one pass; a text that recurs is embedded once."""
         prepared = [
-            ([_as_claim(claim) for claim in claims], EvidenceSet.of(evidence)) for claims, evidence in requests
+            ([_as_claim(claim) for claim in claims], EvidenceSet.of(evidence))
+            for claims, evidence in requests
         ]
         vectors = self._embed(prepared)
         return [_Request(self, claims, evidence, vectors).measurements() for claims, evidence in prepared]
@@ -205,6 +220,8 @@ class _Request:
         if not self.evidence.sentences:
             return State.NO_EVIDENCE, "no evidence sentence was supplied"
         failure = self.vectors.failures.get(self.vectors.of[claim.core])
+        if failure is not None and failure.startswith(NO_DIRECTION):
+            return State.DEGENERATE, f"the claim has no direction to compare: {failure}"
         if failure is not None:
             return State.FAILED, f"the embedder gave no vector for the claim: {failure}"
         if not self.sentences:
@@ -233,86 +250,33 @@ class _Request:
         E = _unit(self.vectors.rows[[self.vectors.of[sentence.core] for sentence in self.sentences]])
         C = self.vectors.rows[[self.vectors.of[self.claims[i].core] for i in indices]].astype(np.float64)
         policy = self.sensor.evidence
-        if not claim_decides(policy, len(E)):
-            selection = select_rows(policy, E, None)
-            done = self._against(indices, C, E, selection)
-        else:
-            done = []
+        if claim_decides(policy, len(E)):
+            done: list[Measurement] = []
             for i, claim in zip(indices, C, strict=True):
                 done += self._against([i], claim[None, :], E, select_rows(policy, E, claim))
+        else:
+            done = self._against(indices, C, E, select_rows(policy, E, None))
         return dict(zip(indices, done, strict=True))
 
-    def _against(
-        self, indices: Sequence[int], C: Array, E: Array, selection: Selection
-    ) -> list[Measurement]:
-        """Measure claims ``C`` (m, d) against the selected rows of ``E`` (n, d)."""
-        sensor = self.sensor
+    def _against(self, indices: Sequence[int], C: Array, E: Array, selection: Selection) -> list[Measurement]:
+        """Measure claims ``C`` (m, d) against the selected rows of ``E`` (n, d).
+
+        The rows are factored once. Each claim is then projected alone, since a product of another shape
+        rounds in another order: a claim has the same bits whatever stands beside it, and a replay can be
+        exact. Beside the embedding this costs nothing that can be seen.
+        """
         subspace = factor(E[selection.rows])
-        result = energies(C, subspace, sensor.rank)
-        spectrum = describe_spectrum(subspace, sensor.rank)
-        about = describe_claims(subspace, result)
-        leaning = leave_one_out(subspace, result, sensor.rank)
-        proxies = {proxy.contract.name: proxy(C, subspace) for proxy in sensor.proxies}
+        spectrum = describe_spectrum(subspace, self.sensor.rank)
+        sentences = [self.sentences[row] for row in selection.rows]
+        proxies = {name: proxy(C, subspace) for name, proxy in self.sensor.proxies.items()}
         use = self._use(selection)
         records = []
         for k, i in enumerate(indices):
-            claim = self.claims[i]
-            leans = () if leaning is None else self._leans(leaning[k], selection)
-            energy = float(result.energy[k])
-            ladder = (
-                float(about.energy_half_rank[k]),
-                energy,
-                float(about.energy_double_rank[k]),
-                float(about.energy_uncapped[k]),
-            )
-            top1 = float(about.sim_top1[k])
-            top2 = None if about.sim_top2 is None else float(about.sim_top2[k])
-            nearest = self.sentences[int(selection.rows[about.nearest[k]])]
-            records.append(
-                Measurement(
-                    text=claim.text,
-                    state=State.MEASURED,
-                    reason=None,
-                    energy=energy,
-                    explained=float(result.explained[k]),
-                    rank=result.rank,
-                    numeric_rank=subspace.numeric_rank,
-                    cap_bound=result.cap_bound,
-                    nearest=Nearest(evidence_id=nearest.id, text=nearest.text, similarity=top1),
-                    diagnostics=Diagnostics(
-                        sigma1_ratio=spectrum.sigma1_ratio,
-                        sigma2_ratio=spectrum.sigma2_ratio,
-                        participation_ratio=spectrum.participation_ratio,
-                        entropy_rank=spectrum.entropy_rank,
-                        sim_top1=top1,
-                        sim_top2=top2,
-                        sim_margin=None if top2 is None else top1 - top2,
-                        alignment=float(about.alignment[k]),
-                        sensitivity=None if leaning is None else float(leaning[k].max()),
-                        leans_on=leans,
-                        energy_half_rank=ladder[0],
-                        energy_double_rank=ladder[2],
-                        energy_uncapped=ladder[3],
-                        rank_spread=max(ladder) - min(ladder),
-                        spectral_gap=spectrum.spectral_gap,
-                        identity_error=float(result.identity_error[k]),
-                    ),
-                    evidence=use,
-                    flags=tuple(self._flags(claim, result.cap_bound, spectrum.unstable)),
-                    proxies={name: float(values[k]) for name, values in proxies.items()},
-                )
-            )
+            view = _View.of(C[k : k + 1], subspace, spectrum, self.sensor.rank, sentences)
+            values = {name: _number(values[k]) for name, values in proxies.items()}
+            flags = tuple(self._flags(self.claims[i], view.result.cap_bound, spectrum.unstable))
+            records.append(view.measurement(self.claims[i].text, use, flags, values))
         return records
-
-    def _leans(self, rises: Array, selection: Selection) -> tuple[Lean, ...]:
-        strongest = np.argsort(-rises, kind="stable")[:LEANS_SHOWN]
-        return tuple(
-            Lean(
-                evidence_id=self.sentences[int(selection.rows[row])].id, energy_without=float(rises[row])
-            )
-            for row in strongest
-            if rises[row] > 0.0
-        )
 
     def _flags(self, claim: Claim, cap_bound: bool = False, unstable: bool = False) -> Iterable[str]:
         row = self.vectors.of.get(claim.core)
@@ -341,6 +305,112 @@ class _Request:
             used=0 if selection is None else len(selection.rows),
             left_out=left_out,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """One claim against one factored evidence set, as records."""
+
+    subspace: Subspace
+    spectrum: Spectrum
+    result: Energies
+    about: ClaimDiagnostics
+    leaning: Array | None
+    sentences: Sequence[EvidenceSentence]
+
+    @classmethod
+    def of(
+        cls,
+        claim: Array,
+        subspace: Subspace,
+        spectrum: Spectrum,
+        rank: RankPolicy,
+        sentences: Sequence[EvidenceSentence],
+    ) -> _View:
+        result = energies(claim, subspace, rank)
+        return cls(
+            subspace=subspace,
+            spectrum=spectrum,
+            result=result,
+            about=describe_claims(subspace, result),
+            leaning=leave_one_out(subspace, result, rank),
+            sentences=sentences,
+        )
+
+    def measurement(
+        self, text: str, use: EvidenceUse, flags: tuple[str, ...], proxies: Mapping[str, float | None]
+    ) -> Measurement:
+        return Measurement(
+            text=text,
+            state=State.MEASURED,
+            reason=None,
+            energy=float(self.result.energy[0]),
+            explained=float(self.result.explained[0]),
+            rank=self.result.rank,
+            numeric_rank=self.subspace.numeric_rank,
+            cap_bound=self.result.cap_bound,
+            nearest=self._nearest(),
+            diagnostics=self._diagnostics(),
+            evidence=use,
+            flags=flags,
+            proxies=proxies,
+        )
+
+    def _nearest(self) -> Nearest:
+        sentence = self.sentences[int(self.about.nearest[0])]
+        similarity = float(self.about.sim_top1[0])
+        return Nearest(evidence_id=sentence.id, text=sentence.text, similarity=similarity)
+
+    def _diagnostics(self) -> Diagnostics:
+        about, spectrum = self.about, self.spectrum
+        half, double = float(about.energy_half_rank[0]), float(about.energy_double_rank[0])
+        uncapped = float(about.energy_uncapped[0])
+        ladder = (half, float(self.result.energy[0]), double, uncapped)
+        top1 = float(about.sim_top1[0])
+        top2 = None if about.sim_top2 is None else float(about.sim_top2[0])
+        return Diagnostics(
+            sigma1_ratio=spectrum.sigma1_ratio,
+            sigma2_ratio=spectrum.sigma2_ratio,
+            participation_ratio=spectrum.participation_ratio,
+            entropy_rank=spectrum.entropy_rank,
+            sim_top1=top1,
+            sim_top2=top2,
+            sim_margin=None if top2 is None else top1 - top2,
+            alignment=float(about.alignment[0]),
+            sensitivity=None if self.leaning is None else float(self.leaning[0].max()),
+            leans_on=self._leans(),
+            energy_half_rank=half,
+            energy_double_rank=double,
+            energy_uncapped=uncapped,
+            rank_spread=max(ladder) - min(ladder),
+            spectral_gap=spectrum.spectral_gap,
+            identity_error=float(self.result.identity_error[0]),
+        )
+
+    def _leans(self) -> tuple[Lean, ...]:
+        if self.leaning is None:
+            return ()
+        rises = self.leaning[0]
+        strongest = np.argsort(-rises, kind="stable")[:LEANS_SHOWN]
+        return tuple(
+            Lean(evidence_id=self.sentences[int(row)].id, energy_without=float(rises[row]))
+            for row in strongest
+            if rises[row] > 0.0
+        )
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _named(proxies: Sequence[Proxy]) -> dict[str, Proxy]:
+    """Proxies by name; by their full text form where one name comes with several parameters."""
+    contracts = [proxy.contract for proxy in proxies]
+    names = [contract.name for contract in contracts]
+    return {
+        contract.name if names.count(contract.name) == 1 else str(contract): proxy
+        for contract, proxy in zip(contracts, proxies, strict=True)
+    }
 
 
 def _unit(rows: NDArray[np.float32]) -> Array:

@@ -1,0 +1,120 @@
+"""What a person sees: tables and messages. Functions of records; nothing is measured here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from outspan.checker import Check, CheckedClaim
+from outspan.measurement import Tally
+
+BAR_WIDTH = 10
+WIDTH_WITHOUT_TERMINAL = 120
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that keeps a readable width when its output goes to a file or a pipe."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_WITHOUT_TERMINAL
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+
+
+def energy_bar(energy: float) -> str:
+    """A bar of ten cells, filled in eighths; a longer bar is a claim further outside its evidence."""
+    eighths = round(energy * BAR_WIDTH * 8)
+    full, rest = divmod(eighths, 8)
+    partial = " ▏▎▍▌▋▊▉"[rest] if rest else ""
+    return ("█" * full + partial).ljust(BAR_WIDTH, "·")
+
+
+def check_table(check: Check) -> Table:
+    """One row a sentence: its number, energy, text, nearest evidence and flags."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    table.add_column("#", justify="right", style="dim")
+    table.add_column("energy", no_wrap=True, min_width=BAR_WIDTH + 6)
+    table.add_column("sentence", ratio=5)
+    table.add_column("nearest evidence", ratio=5)
+    table.add_column("cos", justify="right", no_wrap=True, min_width=5)
+    for number, checked in enumerate(check.claims, start=1):
+        table.add_row(
+            str(number),
+            _energy_cell(checked),
+            _sentence_cell(checked),
+            *_nearest_cells(checked),
+            end_section=False,
+        )
+    return table
+
+
+def _energy_cell(checked: CheckedClaim) -> Text:
+    one = checked.measurement
+    if one.energy is None:
+        return Text(str(one.state), style="yellow" if one.state != "NO_CLAIM" else "dim")
+    return Text(f"{one.energy:.3f} {energy_bar(one.energy)}")
+
+
+def _sentence_cell(checked: CheckedClaim) -> Text:
+    one = checked.measurement
+    cell = Text(_clean(checked.claim.text), style="" if one.energy is not None else "dim")
+    if one.reason:
+        cell.append(f"  ({one.reason})", style="dim italic")
+    if one.flags:
+        cell.append("  " + " ".join(f"⚑{flag}" for flag in one.flags), style="yellow")
+    for name, value in one.proxies.items():
+        cell.append(f"  {name}={'none' if value is None else format(value, '.3f')}", style="cyan")
+    return cell
+
+
+def _nearest_cells(checked: CheckedClaim) -> tuple[Text, str]:
+    nearest = checked.measurement.nearest
+    if nearest is None:
+        return Text("–", style="dim"), ""
+    cell = Text(_clean(nearest.text))
+    cell.append(f"  [{nearest.evidence_id}]", style="dim")
+    return cell, f"{nearest.similarity:.3f}"
+
+
+def _clean(text: str, limit: int = 240) -> str:
+    """One line of at most ``limit`` characters, without controls that could steer the terminal."""
+    line = "".join(char if char.isprintable() else " " for char in text)
+    line = " ".join(line.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def summary_lines(summary: Tally) -> Iterable[str]:
+    """The summary with its denominators."""
+    states = ", ".join(f"{count} {name}" for name, count in summary.states.items()) or "nothing to measure"
+    yield f"measured {summary.measured} of {summary.total} sentences ({states})"
+    if summary.energy_max is not None and summary.energy_mean is not None:
+        yield (
+            f"energy of the measured: highest {summary.energy_max:.3f}, mean {summary.energy_mean:.3f} "
+            "(0: inside the span of the evidence, 1: wholly outside)"
+        )
+
+
+def evidence_line(check: Check) -> str | None:
+    """What became of the evidence, in one line; None when no sentence was there to ask."""
+    if not check.claims:
+        return None
+    use = check.claims[0].measurement.evidence
+    parts = [f"{use.sentences} sentences in {use.supplied} item{'s' if use.supplied != 1 else ''}"]
+    if use.merged:
+        parts.append(f"{use.merged} repeats merged")
+    parts += [f"{count} left out: {reason}" for reason, count in use.left_out.items()]
+    return "evidence: " + "; ".join(parts)
+
+
+def show_pairs(pairs: Sequence[tuple[str, str]], out: Console) -> None:
+    """Names and values in two columns."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, value in pairs:
+        table.add_row(escape(name), escape(value))
+    out.print(table)
