@@ -11,6 +11,7 @@ seed here and in the tests, by transformers.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import json
 import sys
@@ -21,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from tiny_models import FAMILIES, IDS, write_tiny_model  # noqa: E402  the folder of the tests is added above
+tiny: Any = importlib.import_module("tiny_models")
 
 SENTENCES = (
     "Yes.",
@@ -32,11 +33,11 @@ SENTENCES = (
     'Wait... what?! (No -- really: "it\'s over"; he said [twice] @home & left for £5/€6.)',
     "pneumonoultramicroscopicsilicovolcanoconiosis",
     "हिमालय की चोटियाँ बर्फ़ से ढकी हैं, और السماء صافية.",
-    "The valve opens at 4.2 bar and closes at 3.9 bar; below that the pump stops by itself and a lamp lights.",
+    "The valve opens at 4.2 bar and closes at 3.9 bar; below that the pump stops and a lamp lights.",
     " ".join(
         f"Crate {number} left depot {number % 7} with {number * 3} sealed jars, "
         f"and its driver signed form {number}-B at gate {number % 5}."
-        for number in range(1, 12)
+        for number in range(1, 15)
     ),
 )
 CANARY = "The bridge over the river Tamsel was opened in 1931 and is 214 metres long."
@@ -60,37 +61,35 @@ def main() -> None:
     _write(canary, {"text": CANARY, "vector": _numbers(vectors[-1])})
     _write(
         reference / "families.json",
-        {"versions": versions, "vectors": {name: _tiny(name) for name in FAMILIES}},
+        {"versions": versions, "vectors": {name: _tiny(name) for name in tiny.FAMILIES}},
     )
 
 
 def _embed(folder: Path, texts: list[str]) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    model = SentenceTransformer(str(folder), device="cpu")
+    model = importlib.import_module("sentence_transformers").SentenceTransformer(str(folder), device="cpu")
     model.max_seq_length = 256
     return model.encode(texts, batch_size=1, normalize_embeddings=True, convert_to_numpy=True)
 
 
 def _tiny(family: str) -> list[list[float]]:
     """(t, d) token vectors of the tiny encoder of this family for the token ids ``IDS``."""
-    import torch
-    from transformers import AutoModel
+    torch: Any = importlib.import_module("torch")
+    auto: Any = importlib.import_module("transformers").AutoModel
 
     with tempfile.TemporaryDirectory() as name:
-        write_tiny_model(Path(name), family)
+        tiny.write_tiny_model(Path(name), family)
         model, report = (
-            AutoModel.from_pretrained(
+            auto.from_pretrained(
                 name, attn_implementation="eager", add_pooling_layer=False, output_loading_info=True
             )
             if family != "distilbert"
-            else AutoModel.from_pretrained(name, output_loading_info=True)
+            else auto.from_pretrained(name, output_loading_info=True)
         )
         if report["missing_keys"]:
             raise SystemExit(f"{family}: transformers misses {sorted(report['missing_keys'])}")
         model.eval()
         with torch.no_grad():
-            hidden = model(input_ids=torch.tensor([IDS])).last_hidden_state[0]
+            hidden = model(input_ids=torch.tensor([tiny.IDS])).last_hidden_state[0]
     return [_numbers(row) for row in hidden.numpy()]
 
 

@@ -1,7 +1,7 @@
-"""Texts to vectors, behind one method; importing this package loads no model, no runtime and touches no file.
+"""Texts to vectors, behind one method; importing this package loads no model and touches no file.
 
-``load_embedder()`` gives an ``Embedder``; its ``embed(texts)`` gives ``Embeddings``. ``embed_checked(embedder,
-texts, cache=...)`` asks the same and holds the answer to the contract: gaps are named, never filled.
+``load_embedder()`` gives an ``Embedder``, whose ``embed(texts)`` gives ``Embeddings``. ``embed_checked`` asks
+the same and holds the answer to the contract: gaps are named, never filled.
 """
 
 from outspan.embedders.cache import VectorCache

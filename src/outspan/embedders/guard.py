@@ -26,6 +26,9 @@ ZERO_NORM = 1e-12
 BLANK = "blank"
 """Reason of a row whose text has no visible character; such a text is never sent to the embedder."""
 
+NO_DIRECTION = "the vector has no direction"
+"""Reason of a row whose vector is zero, or as good as zero; the norm follows it."""
+
 _INVISIBLE = frozenset(
     {"Zs", "Zl", "Zp", "Cc", "Cf"}
 )  # spaces, line ends, controls, zero-width and format characters
@@ -159,8 +162,8 @@ def _answer(
 
 def _defects(vectors: NDArray[np.float32]) -> list[str]:
     """For each row: why it cannot be used, or an empty string."""
-    finite = np.isfinite(vectors).all(axis=1)
-    norms = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
+    finite: list[bool] = [bool(ok) for ok in np.asarray(np.isfinite(vectors).all(axis=1))]
+    norms: list[float] = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64)).tolist()
     return [
         "the vector is not finite"
         if not ok

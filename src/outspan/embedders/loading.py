@@ -125,9 +125,10 @@ def load_embedder(
         from outspan.embedders.sentence_transformers import SentenceTransformersEmbedder
 
         return SentenceTransformersEmbedder(model.removeprefix("st:"), offline=fetch.is_offline(offline))
-    if isinstance(model, Path) or Path(model).is_dir():
+    known = None if isinstance(model, Path) else registry.lookup(model)
+    if known is None and (isinstance(model, Path) or Path(model).is_dir()):
         return _load_folder(Path(model), cache, threads)
-    known = registry.find_model(model)
+    known = known or registry.find_model(str(model))
     folder = fetch.obtain(known, cache, offline=fetch.is_offline(offline), progress=progress)
     identity = EmbedderIdentity(
         name=known.name,
@@ -229,8 +230,8 @@ def check_canary(embedder: Embedder, text: str, expected: NDArray[np.float32]) -
     off = float(np.abs(vector - expected).max())
     if off > CANARY_TOLERANCE:
         raise ModelError(
-            f"{name}: the check sentence's vector is off by {off:.2g} (allowed {CANARY_TOLERANCE:g}); the embedder "
-            "is refused. Run 'outspan models verify', and try another version of onnxruntime"
+            f"{name}: the check sentence's vector is off by {off:.2g} (allowed {CANARY_TOLERANCE:g}); the "
+            "embedder is refused. Run 'outspan models verify', and try another version of onnxruntime"
         )
 
 
@@ -279,13 +280,15 @@ def _load_folder(folder: Path, cache: Path, threads: int | None) -> Embedder:
     for name in (onnx_graph.WEIGHTS, "tokenizer.json", "config.json"):
         if not (folder / name).is_file():
             raise ModelNotFound(
-                f"{folder / name}: there is no such file. A model folder needs model.safetensors, tokenizer.json "
-                "and config.json; save the model with a fast tokenizer and safe serialisation"
+                f"{folder / name}: there is no such file. A model folder needs model.safetensors, "
+                "tokenizer.json and config.json; save the model with a fast tokenizer and safe serialisation"
             )
     digest = fetch.known_digest(folder / onnx_graph.WEIGHTS, cache)
+    name = folder.resolve().name
     config = onnx_graph.read_config(_parse(folder / "config.json"), where=str(folder / "config.json"))
     identity = EmbedderIdentity(
-        name=folder.resolve().name,
+        # The same weights are the same model, whatever the folder is called.
+        name=next((m.name for m in registry.known_models() if m.weights_digest == f"sha256:{digest}"), name),
         weights_digest=f"sha256:{digest}",
         dimension=config.hidden,
         pooling=_pooling(folder),
@@ -354,8 +357,8 @@ def _pooling(folder: Path) -> str:
     names = {"mean_tokens": "mean", "cls_token": "cls", "mean": "mean", "cls": "cls"}
     if len(chosen) != 1 or not chosen <= set(names):
         raise ModelError(
-            f"{path}: pooling {', '.join(sorted(chosen)) or 'of no kind'} is not supported (mean or cls). Use "
-            f"the sentence-transformers extra: load_embedder('st:{folder}')"
+            f"{path}: pooling {', '.join(sorted(chosen)) or 'of no kind'} is not supported (mean or cls). "
+            f"Use the sentence-transformers extra: load_embedder('st:{folder}')"
         )
     return names[chosen.pop()]
 
@@ -367,8 +370,8 @@ def _refuse_prompts(folder: Path) -> None:
     path = folder / "config_sentence_transformers.json"
     if path.is_file() and (prompt := _parse(path).get("default_prompt_name")):
         raise ModelError(
-            f"{path}: the model puts the prompt {prompt!r} before each text, which outspan's own runtime does not. "
-            f"Use the sentence-transformers extra: load_embedder('st:{folder}')"
+            f"{path}: the model puts the prompt {prompt!r} before each text, which outspan's own runtime "
+            f"does not. Use the sentence-transformers extra: load_embedder('st:{folder}')"
         )
     path = folder / "sentence_bert_config.json"
     if path.is_file() and _parse(path).get("do_lower_case"):

@@ -95,6 +95,11 @@ def known_models() -> tuple[KnownModel, ...]:
     return _MODELS
 
 
+def lookup(name: str) -> KnownModel | None:
+    """The registry's entry for ``name``, or None."""
+    return next((model for model in _MODELS if name in (model.name, model.name.rpartition("/")[2])), None)
+
+
 def find_model(name: str) -> KnownModel:
     """The registry's entry for ``name``; the part after the slash is enough.
 
@@ -103,13 +108,13 @@ def find_model(name: str) -> KnownModel:
     ModelNotFound
         If the registry has no such model.
     """
-    for model in _MODELS:
-        if name in (model.name, model.name.rpartition("/")[2]):
-            return model
+    model = lookup(name)
+    if model is not None:
+        return model
     raise ModelNotFound(
-        f"'{name}' is not a model that outspan knows ({', '.join(model.name for model in _MODELS)}) and not a "
-        "folder. Give a folder with model.safetensors, tokenizer.json and config.json, or 'st:NAME' for the "
-        "sentence-transformers extra"
+        f"'{name}' is neither a model that outspan knows ({', '.join(m.name for m in _MODELS)}) "
+        "nor a folder. Give a folder with model.safetensors, tokenizer.json and config.json, or 'st:NAME' "
+        "for the sentence-transformers extra"
     )
 
 
