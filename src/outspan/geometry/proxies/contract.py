@@ -26,7 +26,7 @@ PROPERTIES: dict[Property, str] = {
     "order": "the order of the evidence rows does not matter",
     "scale": "positive scaling of the claim or of single evidence rows does not matter",
     "rotation": "one orthogonal rotation of claim and evidence does not matter",
-    "sign": "turning an evidence row round (e to −e) does not matter",
+    "sign": "turning an evidence row round (e to −e) does not matter, while no cap binds",
     "duplicates": "repeating evidence rows does not matter, while no cap binds",
     "growth": "added evidence never makes a claim look less contained, while no cap binds",
 }

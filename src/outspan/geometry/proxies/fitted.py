@@ -10,12 +10,26 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from outspan.geometry.energy import energies
-from outspan.geometry.proxies.contract import Property, Proxy, format_parameter, rows_digest, whole, within
+from outspan.geometry.proxies.contract import (
+    Property,
+    Proxy,
+    clipped,
+    format_parameter,
+    rows_digest,
+    similarities,
+    whole,
+    within,
+)
+from outspan.geometry.proxies.neighbours import nearest_rows, projected_mass
 from outspan.geometry.proxies.spectral import cap_policy
-from outspan.geometry.subspace import ZERO_NORM, Array, Subspace, as_rows, factor, unit_rows
+from outspan.geometry.subspace import RANK_TOLERANCE, ZERO_NORM, Array, Subspace, as_rows, factor, unit_rows
+
+LEAST_TYPICAL = 1e-9
+"""Below this typical background energy the evidence spans everything, and a ratio would be rounding over
+rounding."""
 
 
 def _refuse_unfitted(proxy: str, what: str) -> ValueError:
@@ -35,8 +49,8 @@ class Whitened(Proxy):
 
     Range
     -----
-    [0, 1]; NaN for a claim equal to the mean m. Evidence rows equal to m are left out; a rotation must be
-    applied to the background vectors too.
+    [0, 1]. A rotation must be applied to the background vectors too. No unit vector equals m, which lies
+    inside the unit ball unless all background vectors are equal, and that is refused.
 
     Source
     ------
@@ -114,22 +128,27 @@ class Whitened(Proxy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundAdjusted(Proxy):
-    """The energy placed among the energies that unrelated sentences have against the same evidence.
+    """The energy beside the energies that unrelated sentences have against the same evidence rows.
 
-    ``e / (e + ē)`` with e the claim's energy and ē the geometric mean of the energies of the background bank.
+    ``e / (e + ē)``: e is the claim's energy against the span of its k nearest evidence rows, ē the geometric
+    mean of the energies that the background claims have against the very same rows.
 
     A claim that has nothing to do with its evidence has expected energy 1 − r/d: the number falls as evidence
-    grows, supported or not. Background claims fall along with it, and the ratio stays. 1/2 says *as far
-    outside as an unrelated sentence*, whatever the size of the evidence.
+    grows, supported or not. What added rows take from the residual they take from a background claim in the
+    same proportion, so the ratio stays. 1/2 says *as far outside as an unrelated sentence*, whatever the size
+    of the evidence. The k nearest rows keep r below d, where every energy would be 0 and the ratio would say
+    nothing; a cap on the singular directions cannot do that, since unrelated rows turn the strongest
+    directions away from the claim's own evidence.
 
     Background sentences that lean on the claim's own source would make it look far outside: those of its
-    groups are left out by :meth:`excluding`, and those whose cosine with the claim or with an evidence row is
-    ``near`` or more are left out here.
+    groups are left out by :meth:`excluding`, and those whose cosine with the claim or with any evidence row
+    is ``near`` or more are left out here.
 
     Range
     -----
-    [0, 1]; NaN where the evidence explains the background wholly (ē < 1e-9), so that nothing can be told
-    apart.
+    [0, 1]; NaN where the rows explain the background wholly (ē < 1e-9, as for k ≥ d), or where fewer than 20
+    background claims are left: nothing can be told apart. Duplicates and signs do not matter for n ≤ k; a
+    rotation must be applied to the bank too.
 
     Source
     ------
@@ -137,8 +156,8 @@ class BackgroundAdjusted(Proxy):
     ``docs/decisions/0009-background-adjustment.md``.
     """
 
-    cap: int | None = 64
-    """Most directions retained for claim and background alike; None retains all."""
+    k: int = 64
+    """Rows that span, those nearest to the claim; well below d."""
     near: float = 0.9
     """Cosine from which a background sentence counts as a near-duplicate of claim or evidence."""
     _bank: Array | None = field(default=None, repr=False, compare=False)
@@ -147,7 +166,7 @@ class BackgroundAdjusted(Proxy):
 
     name: ClassVar[str] = "background_adjusted"
     formula: ClassVar[str] = (
-        "e / (e + ē), ē = geometric mean of the energies of background claims, same evidence and cap"
+        "e / (e + ē), e = energy against the k nearest rows, ē = geometric mean of the bank's, same rows"
     )
     source: ClassVar[str] = (
         "the size effect 1 − r/d; form chosen in docs/decisions/0009-background-adjustment.md"
@@ -156,11 +175,10 @@ class BackgroundAdjusted(Proxy):
     properties: ClassVar[tuple[Property, ...]] = ("order", "scale", "sign", "duplicates")
 
     LEAST: ClassVar[int] = 20
-    """Fewest background claims that make a distribution."""
+    """Fewest background claims that say what is usual."""
 
     def __post_init__(self) -> None:
-        if self.cap is not None:
-            object.__setattr__(self, "cap", whole(self.name, "cap", self.cap))
+        object.__setattr__(self, "k", whole(self.name, "k", self.k))
         object.__setattr__(self, "near", within(self.name, "near", self.near, 0.0, 1.0))
 
     @property
@@ -196,7 +214,7 @@ class BackgroundAdjusted(Proxy):
         return replace(self, _bank=bank, _groups=named, _digest=digest or rows_digest(bank, self.name))
 
     def excluding(self, *sources: str) -> BackgroundAdjusted:
-        """A copy without the background claims of these groups. The contract stays: the rule is the same for
+        """A copy without the background claims of these groups; its contract is the same, as the rule is for
         every claim.
 
         Raises
@@ -204,8 +222,7 @@ class BackgroundAdjusted(Proxy):
         ValueError
             When the bank has no groups, or too few claims remain.
         """
-        if self._bank is None:
-            raise _refuse_unfitted(self.name, "a bank of background claims")
+        bank = self._fitted_bank()
         if self._groups is None:
             raise ValueError(
                 "background_adjusted: the bank was fitted without groups, so no source can be left out"
@@ -213,7 +230,12 @@ class BackgroundAdjusted(Proxy):
         keep = np.array([group not in sources for group in self._groups], dtype=np.bool_)
         self._demand(int(keep.sum()))
         remaining = tuple(g for g, k in zip(self._groups, keep, strict=True) if k)
-        return replace(self, _bank=self._bank[keep], _groups=remaining)
+        return replace(self, _bank=bank[keep], _groups=remaining)
+
+    def _fitted_bank(self) -> Array:
+        if self._bank is None:
+            raise _refuse_unfitted(self.name, "a bank of background claims")
+        return self._bank
 
     def _demand(self, count: int) -> None:
         if count < self.LEAST:
@@ -222,29 +244,26 @@ class BackgroundAdjusted(Proxy):
             )
 
     def _values(self, C: Array, subspace: Subspace) -> Array:
-        if self._bank is None:
-            raise _refuse_unfitted(self.name, "a bank of background claims")
-        if self._bank.shape[1] != C.shape[1]:
+        bank = self._fitted_bank()
+        if bank.shape[1] != C.shape[1]:
             raise ValueError(
-                f"background_adjusted has a bank in dimension {self._bank.shape[1]}, not {C.shape[1]}"
+                f"background_adjusted has a bank in dimension {bank.shape[1]}, the claims have {C.shape[1]}"
             )
-        policy = cap_policy(self.cap, subspace.dimension)
-        background = energies(self._bank, subspace, policy)
-        unrelated = background.similarities.max(axis=1) < self.near
-        usable = unrelated[None, :] & (self._bank @ C.T < self.near).T
-        return place(energies(C, subspace, policy).energy, background.energy, usable, least=self.LEAST)
+        S, background = similarities(C, subspace), similarities(bank, subspace)
+        unrelated = background.max(axis=1) < self.near
+        usable = unrelated[None, :] & (self.near > C @ bank.T)
+        values = np.full(C.shape[0], np.nan)
+        for i, rows in enumerate(nearest_rows(S, self.k)):
+            if np.count_nonzero(usable[i]) >= self.LEAST:
+                products = np.vstack([S[i, rows], background[usable[i]][:, rows]]).T
+                near = subspace.rows[rows]
+                mass = projected_mass(near @ near.T, products, RANK_TOLERANCE**2)
+                energy = clipped(1.0 - mass)
+                values[i] = beside(energy[0], energy[1:])
+        return values
 
 
-def place(energy: Array, background: Array, usable: NDArray[np.bool_], *, least: int = 1) -> Array:
-    """``e / (e + ē)`` for each claim, ē over the background claims that are usable for it.
-
-    Shapes
-    ------
-    energy (m,), background (J,), usable (m, J); result (m,), NaN where fewer than ``least`` are usable or ē <
-    1e-9.
-    """
-    counts = usable.sum(axis=1)
-    logs = usable @ np.log(np.maximum(background, 1e-12))
-    typical = np.exp(logs / np.maximum(counts, 1))
-    known = (counts >= least) & (typical >= 1e-9)
-    return np.where(known, energy / np.where(known, energy + typical, 1.0), np.nan)
+def beside(energy: float, background: Array) -> float:
+    """``e / (e + ē)`` with ē the geometric mean of the background energies; NaN where ē < 1e-9."""
+    typical = float(np.exp(np.log(np.maximum(background, ZERO_NORM)).mean()))
+    return energy / (energy + typical) if typical >= LEAST_TYPICAL else float("nan")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outspan.geometry.proxies.contract import Direction, Property, Proxy, clipped, similarities, whole, within
 from outspan.geometry.subspace import RANK_TOLERANCE, ZERO_NORM, Array, Subspace
@@ -15,7 +16,7 @@ KERNEL_TOLERANCE = 1e-8
 σ²."""
 
 
-def _projected_mass(gram: Array, products: Array, tolerance: float) -> Array:
+def projected_mass(gram: Array, products: Array, tolerance: float) -> Array:
     """‖P c‖² from inner products alone: ``bᵀ G⁺ b``, eigenvalues at or below ``tolerance·λ₁`` left out.
 
     Shapes
@@ -27,6 +28,12 @@ def _projected_mass(gram: Array, products: Array, tolerance: float) -> Array:
     inverse = np.where(present, 1.0 / np.where(present, eigenvalues, 1.0), 0.0)
     coordinates = np.swapaxes(U, -1, -2) @ products
     return np.asarray((inverse[..., None] * coordinates**2).sum(axis=-2))
+
+
+def nearest_rows(S: Array, k: int) -> NDArray[np.intp]:
+    """(m, min(k, n)) indices of the rows with the largest cosines, from the cosines (m, n), in no order."""
+    k = min(k, S.shape[1])
+    return np.argpartition(-S, k - 1, axis=1)[:, :k]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +71,11 @@ class LocalSpan(Proxy):
 
     def _values(self, C: Array, subspace: Subspace) -> Array:
         S = similarities(C, subspace)
-        k = min(self.k, subspace.n)
-        nearest = np.argpartition(-S, k - 1, axis=1)[:, :k]
+        nearest = nearest_rows(S, self.k)
         rows = subspace.rows[nearest]
         gram = rows @ np.swapaxes(rows, -1, -2)
         products = np.take_along_axis(S, nearest, axis=1)[..., None]
-        return clipped(1.0 - _projected_mass(gram, products, RANK_TOLERANCE**2)[:, 0])
+        return clipped(1.0 - projected_mass(gram, products, RANK_TOLERANCE**2)[:, 0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +114,7 @@ class KernelRbf(Proxy):
     def _values(self, C: Array, subspace: Subspace) -> Array:
         K = np.exp(-2.0 * self.gamma * (1.0 - np.clip(subspace.gram, -1.0, 1.0)))
         k_c = np.exp(-2.0 * self.gamma * (1.0 - similarities(C, subspace)))
-        return clipped(1.0 - _projected_mass(K, k_c.T, KERNEL_TOLERANCE))
+        return clipped(1.0 - projected_mass(K, k_c.T, KERNEL_TOLERANCE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
