@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from outspan.cli.options import build_sensor, sensor_options
+from outspan.cli.reading import read_answer_and_evidence
 from outspan.cli.terminal import check_table, console, evidence_line, summary_lines
-from outspan.errors import InputError
 
 
 @click.command(
@@ -34,17 +33,8 @@ def check(answer: str, evidence_paths: tuple[str, ...], as_json: bool, **sensor:
     applied: a number without a calibration is not a decision.
     """
     from outspan.checker import check as check_answer
-    from outspan.evidence import EvidenceItem
-    from outspan.files import read_evidence, read_text
 
-    if [answer, *evidence_paths].count("-") > 1:
-        raise InputError(
-            "standard input can be read once", remedy="Give '-' for the answer or for one evidence file"
-        )
-    text = read_text(_path(answer))
-    items: list[EvidenceItem] = []
-    for path in evidence_paths:
-        items += read_evidence(_path(path))
+    text, items = read_answer_and_evidence(answer, evidence_paths)
     record = check_answer(text, items, build_sensor(**sensor))
     if as_json:
         click.echo(record.to_json())
@@ -55,10 +45,6 @@ def check(answer: str, evidence_paths: tuple[str, ...], as_json: bool, **sensor:
         out.print()
     for line in summary_lines(record.summary):
         out.print(line)
-    line = evidence_line(record)
-    if line:
-        out.print(line, style="dim")
-
-
-def _path(argument: str) -> Path | str:
-    return argument if argument == "-" else Path(argument)
+    about_evidence = evidence_line(record)
+    if about_evidence:
+        out.print(about_evidence, style="dim")

@@ -61,7 +61,7 @@ def _energy_cell(checked: CheckedClaim) -> Text:
 
 def _sentence_cell(checked: CheckedClaim) -> Text:
     one = checked.measurement
-    cell = Text(_clean(checked.claim.text), style="" if one.energy is not None else "dim")
+    cell = Text(clean(checked.claim.text), style="" if one.energy is not None else "dim")
     if one.reason:
         cell.append(f"  ({one.reason})", style="dim italic")
     if one.flags:
@@ -75,12 +75,12 @@ def _nearest_cells(checked: CheckedClaim) -> tuple[Text, str]:
     nearest = checked.measurement.nearest
     if nearest is None:
         return Text("–", style="dim"), ""
-    cell = Text(_clean(nearest.text))
+    cell = Text(clean(nearest.text))
     cell.append(f"  [{nearest.evidence_id}]", style="dim")
     return cell, f"{nearest.similarity:.3f}"
 
 
-def _clean(text: str, limit: int = 240) -> str:
+def clean(text: str, limit: int = 240) -> str:
     """One line of at most ``limit`` characters, without controls that could steer the terminal."""
     line = "".join(char if char.isprintable() else " " for char in text)
     line = " ".join(line.split())

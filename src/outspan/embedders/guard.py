@@ -167,7 +167,7 @@ def _defects(vectors: NDArray[np.float32]) -> list[str]:
     return [
         "the vector is not finite"
         if not ok
-        else f"the vector has norm {norm:.3g}"
+        else f"{NO_DIRECTION}: its norm is {norm:.3g}"
         if norm < ZERO_NORM
         else ""
         for ok, norm in zip(finite, norms, strict=True)

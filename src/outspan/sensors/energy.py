@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outspan.background import shipped
 from outspan.claims import Claim, whole_claim
 from outspan.embedders import Embedder, VectorCache, embed_checked, load_embedder
 from outspan.embedders.guard import NO_DIRECTION
+from outspan.errors import EmbedderFailed
 from outspan.evidence import (
     EvidenceLike,
     EvidencePolicy,
@@ -33,7 +35,7 @@ from outspan.geometry.diagnostics import (
     leave_one_out,
 )
 from outspan.geometry.energy import Energies, energies
-from outspan.geometry.proxies import Proxy, make_proxy
+from outspan.geometry.proxies import BackgroundAdjusted, Proxy, Whitened, make_proxy
 from outspan.geometry.subspace import Array, RankPolicy, Subspace, factor
 from outspan.measurement import (
     ENERGY_CONTRACT,
@@ -63,6 +65,16 @@ class _Vectors:
     rows: NDArray[np.float32]
     truncated: NDArray[np.bool_]
     failures: Mapping[int, str]
+
+
+class Work(NamedTuple):
+    """What one measurement is computed from."""
+
+    claim: Array
+    """(d,) vector of the claim."""
+    subspace: Subspace
+    sentences: list[EvidenceSentence]
+    """The sentence behind each row of the subspace."""
 
 
 class EnergySensor:
@@ -101,10 +113,27 @@ class EnergySensor:
         if evidence is None:
             evidence = EvidencePolicy()
         self.evidence = EvidencePolicy.parse(evidence) if isinstance(evidence, str) else evidence
-        self.proxies = _named([make_proxy(proxy) if isinstance(proxy, str) else proxy for proxy in proxies])
+        self.proxies = _named([self._ready(proxy, cache) for proxy in proxies])
         self._cache = cache
         self._max_tokens = self.embedder.identity.max_tokens
         self.regime = self._regime_of("energy")
+
+    def _ready(self, proxy: Proxy | str, cache: VectorCache | None) -> Proxy:
+        """The proxy, fitted on the shipped background where it needs one and has none."""
+        if isinstance(proxy, str):
+            proxy = make_proxy(proxy)
+        if not isinstance(proxy, Whitened | BackgroundAdjusted) or proxy.fitted_digest is not None:
+            return proxy
+        bank = shipped()
+        embedded = embed_checked(self.embedder, bank.texts, cache=cache)
+        if embedded.failures:
+            raise EmbedderFailed(
+                f"{proxy.contract.name}: the embedder gave no vector for {len(embedded.failures)} of "
+                f"{len(bank)} background sentences: {next(iter(embedded.failures.values()))}"
+            )
+        if isinstance(proxy, Whitened):
+            return proxy.fit(embedded.vectors)
+        return proxy.fit(embedded.vectors, digest=bank.digest)
 
     @property
     def fingerprint(self) -> str:
@@ -151,6 +180,15 @@ class EnergySensor:
         ]
         vectors = self._embed(prepared)
         return [_Request(self, claims, evidence, vectors).measurements() for claims, evidence in prepared]
+
+    def measure_with_subspace(
+        self, claim: ClaimLike, evidence: EvidenceInput
+    ) -> tuple[Measurement, Work | None]:
+        """One measurement with what it was computed from; None in its place where nothing was measured."""
+        prepared = ([_as_claim(claim)], EvidenceSet.of(evidence))
+        request = _Request(self, *prepared, self._embed([prepared]))
+        one = request.measurements()[0]
+        return one, None if one.energy is None else request.work(0)
 
     def _embed(self, prepared: Sequence[tuple[Sequence[Claim], EvidenceSet]]) -> _Vectors:
         needed: dict[str, int] = {}
@@ -247,8 +285,7 @@ class _Request:
     def _measured(self, indices: Sequence[int]) -> dict[int, Measurement]:
         if not indices:
             return {}
-        E = _unit(self.vectors.rows[[self.vectors.of[sentence.core] for sentence in self.sentences]])
-        C = self.vectors.rows[[self.vectors.of[self.claims[i].core] for i in indices]].astype(np.float64)
+        E, C = self._rows(), np.stack([self._vector(i) for i in indices])
         policy = self.sensor.evidence
         if claim_decides(policy, len(E)):
             done: list[Measurement] = []
@@ -257,6 +294,18 @@ class _Request:
         else:
             done = self._against(indices, C, E, select_rows(policy, E, None))
         return dict(zip(indices, done, strict=True))
+
+    def _rows(self) -> Array:
+        return _unit(self.vectors.rows[[self.vectors.of[sentence.core] for sentence in self.sentences]])
+
+    def _vector(self, i: int) -> Array:
+        return self.vectors.rows[self.vectors.of[self.claims[i].core]].astype(np.float64)
+
+    def work(self, i: int) -> Work:
+        """What the measurement of claim i is computed from."""
+        E, vector = self._rows(), self._vector(i)
+        chosen = select_rows(self.sensor.evidence, E, vector).rows
+        return Work(vector, factor(E[chosen]), [self.sentences[row] for row in chosen])
 
     def _against(self, indices: Sequence[int], C: Array, E: Array, selection: Selection) -> list[Measurement]:
         """Measure claims ``C`` (m, d) against the selected rows of ``E`` (n, d).
