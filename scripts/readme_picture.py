@@ -5,6 +5,7 @@ python scripts/readme_picture.py
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -30,7 +31,12 @@ def main() -> None:
         console.print(line)
     console.print(evidence_line(record) or "", style="dim")
     command = "outspan check examples/answer.md --evidence examples/report.md --evidence examples/minutes.txt"
-    console.save_svg(str(ROOT / "docs" / "table.svg"), title=command, unique_id="table")
+    drawn = console.export_svg(title=command, unique_id="table")
+    # A picture in a README must not fetch fonts from elsewhere: any monospaced font will do.
+    drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r"<!-- .*? -->\n?", "", drawn)
+    drawn = "\n".join(line.rstrip() for line in drawn.splitlines() if line.strip()) + "\n"
+    (ROOT / "docs" / "table.svg").write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":
