@@ -147,7 +147,7 @@ def test_truncation_is_reported_for_each_text(embedder: OnnxEmbedder) -> None:
 def test_a_text_of_megabytes_takes_bounded_time(embedder: OnnxEmbedder, text: str) -> None:
     start = time.perf_counter()
     answer = embedder.embed([text])
-    assert time.perf_counter() - start < 2.0
+    assert time.perf_counter() - start < 5.0  # 0.1 s on a quiet machine; without the cut it is minutes
     assert answer.truncated(256).tolist() == [True]
     assert answer.vectors.any()
 

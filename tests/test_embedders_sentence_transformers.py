@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ class OlderPooling:
 class StandIn:
     """As much of ``sentence_transformers.SentenceTransformer`` as the adapter uses."""
 
-    loaded: list[dict[str, object]] = []
+    loaded: ClassVar[list[dict[str, object]]] = []
     pooling: object = Pooling()
 
     def __init__(self, name: str, *, device: str, local_files_only: bool) -> None:

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -193,13 +194,14 @@ def known_digest(path: Path, cache: Path) -> str:
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that others see all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
+    # Made with the user's umask, not for the owner alone: one user may fill a cache that others read.
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with partial.open("xb") as file:
             file.write(data)
-        Path(name).replace(path)
+        partial.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
 
 
@@ -327,6 +329,9 @@ def _from_hub(model: KnownModel, partial: Path, progress: Progress | None) -> Pa
     quiet = bars.are_progress_bars_disabled()
     bars.disable_progress_bars()  # one bar is enough: ours watches the folder
     try:
+        # One question first: the download itself would ask five times before it says that nobody answers.
+        probe = huggingface_hub.hf_hub_url(model.name, next(iter(model.files)), revision=model.hub_revision)
+        huggingface_hub.get_hf_file_metadata(probe, token=False, timeout=_TIMEOUT)
         with _watched(partial, model, progress):
             for name in model.files:
                 huggingface_hub.hf_hub_download(
