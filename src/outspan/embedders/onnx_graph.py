@@ -4,8 +4,8 @@ The graph holds no weights: each initialiser points, as ONNX external data, at t
 ``model.safetensors``. So there is one file of weights with one digest, the graph is a few dozen kilobytes
 that can be hashed at every start, and the runtime maps the weights into memory.
 
-The graph takes token ids of *equal length* and needs no attention mask: the embedder never pads, so the shape of
-every sum is the text's own (see ``docs/decisions/0003-onnx-runtime.md``).
+The graph takes token ids of *equal length* and needs no attention mask: the embedder never pads, so the shape
+of every sum is the text's own (see ``docs/decisions/0003-onnx-runtime.md``).
 
 Sources: Devlin et al. 2019 (BERT), Liu et al. 2019 (RoBERTa), Sanh et al. 2019 (DistilBERT), Song et al. 2020
 (MPNet); the relative position buckets are those of Raffel et al. 2020 (T5), section 2.1.
