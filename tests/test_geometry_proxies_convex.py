@@ -88,6 +88,31 @@ def test_hull_agrees_with_a_quadratic_programme(kind: str, n: int, d: int) -> No
     assert solve_hull(E, c).squared_distance == pytest.approx(oracle.fun, abs=1e-7)
 
 
+@pytest.mark.parametrize("jitter", [1e-4, 1e-6, 1e-7, 1e-8, 1e-9, 1e-12])
+def test_near_duplicates_are_certified_and_agree_with_scipy(jitter: float) -> None:
+    """Float32 noise on repeated rows: normal equations alone miss their certificate here."""
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        E = unit(rng.normal(size=(30, 40)) + 0.3)
+        E = unit(np.vstack([E, E + jitter * rng.normal(size=E.shape)]))
+        c = unit(rng.normal(size=40) + 0.3)
+        cone = solve_cone(E, c)
+        assert cone.certificate <= CERTIFICATE
+        assert cone.squared_distance == pytest.approx(nnls(E.T, c)[1] ** 2, abs=1e-9)
+        assert solve_hull(E, c).certificate <= CERTIFICATE
+
+
+def test_without_a_certificate_there_is_no_number() -> None:
+    """Opposite rows but for 1e-8 of noise: weights of 1e7 would be needed."""
+    rng = np.random.default_rng(3556)
+    E = unit(rng.normal(size=(24, 46)))
+    subspace = factor(np.vstack([E, unit(-E + 1e-8 * rng.normal(size=E.shape))]))
+    C = unit(rng.normal(size=(20, 46)) + 0.3)
+    found = np.array([solve_cone(subspace.rows, c).certificate for c in C])
+    values = make_proxy("cone")(C, subspace)
+    np.testing.assert_array_equal(np.isnan(values), found > CERTIFICATE)
+
+
 @pytest.mark.parametrize(("n", "d"), [(5, 384), (80, 384), (200, 64), (600, 32)])
 def test_real_sizes_are_certified(n: int, d: int) -> None:
     rng = np.random.default_rng(n)
