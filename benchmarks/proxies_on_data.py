@@ -46,7 +46,7 @@ from labelled import (
     with_foreign_abstracts,
 )
 from outspan.background import Bank, draw, shipped
-from outspan.geometry.proxies import BackgroundAdjusted, EnergyVariance, Proxy, Whitened, make_proxy
+from outspan.geometry.proxies import BackgroundAdjusted, EnergyVariance, FittedProxy, Proxy, make_proxy
 from outspan.geometry.subspace import RankPolicy, Subspace, factor
 
 Row: TypeAlias = dict[str, object]
@@ -99,10 +99,8 @@ def prepare_proxies(vectors: Vectors) -> dict[str, Proxy]:
     proxies: dict[str, Proxy] = {}
     for text in TEXT_FORMS:
         proxy = make_proxy(text)
-        if isinstance(proxy, BackgroundAdjusted):
+        if isinstance(proxy, FittedProxy):
             proxy = proxy.fit(bank, digest=shipped().digest)
-        elif isinstance(proxy, Whitened):
-            proxy = proxy.fit(bank)
         proxies[text] = proxy
     return proxies
 

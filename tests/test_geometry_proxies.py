@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 
-from outspan.geometry.proxies import PROPERTIES, PROXIES, Proxy, make_proxy, parse_contract
+from outspan.geometry.proxies import PROPERTIES, PROXIES, FittedProxy, Proxy, make_proxy, parse_contract
 from outspan.geometry.subspace import factor
 
 D = 24
 """Dimension of the tests; no cap binds for the set sizes used, so that what holds without a cap is seen."""
 
 NAMES = list(PROXIES)
-FITTED = ["whitened", "background_adjusted"]
 
 
 def background(d: int = D) -> np.ndarray:
@@ -28,7 +27,7 @@ def background(d: int = D) -> np.ndarray:
 def ready(text: str, d: int = D) -> Proxy:
     """A proxy that can measure, fitted where it has to be."""
     proxy = make_proxy(text)
-    return proxy.fit(background(d)) if hasattr(proxy, "fit") else proxy
+    return proxy.fit(background(d)) if isinstance(proxy, FittedProxy) else proxy
 
 
 def outside(proxy: Proxy, claims: np.ndarray, evidence: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ problems = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(problems)
 def test_cone_agrees_with_scipy_nnls(given_problem: tuple[np.ndarray, np.ndarray]) -> None:
     E, c = given_problem
@@ -59,7 +59,7 @@ def test_cone_agrees_with_scipy_nnls(given_problem: tuple[np.ndarray, np.ndarray
     assert ours.squared_distance == pytest.approx(distance**2, abs=1e-9)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(problems)
 def test_hull_weights_are_a_convex_combination_with_certificate(
     given_problem: tuple[np.ndarray, np.ndarray],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from outspan.geometry.energy import energies
-from outspan.geometry.proxies import BackgroundAdjusted, Whitened, make_proxy
+from outspan.geometry.proxies import BackgroundAdjusted, FittedProxy, Whitened, make_proxy
 from outspan.geometry.subspace import RankPolicy, factor
 
 D = 96
@@ -51,6 +51,8 @@ def test_digest_is_that_of_the_set_of_vectors(name: str) -> None:
     assert proxy.fit(X[1:]).fitted_digest != digest
     assert proxy.fit(X) == proxy.fit(X[::-1])
     assert proxy.fit(X) != proxy
+    assert isinstance(proxy, FittedProxy)
+    assert proxy.fit(X, digest="sha256:texts").contract.fitted_digest == "sha256:texts"
 
 
 def test_fitting_leaves_the_original_unfitted() -> None:

@@ -23,6 +23,7 @@ from outspan.geometry.proxies.contract import (
     FITTED,
     PROPERTIES,
     Direction,
+    FittedProxy,
     Parameter,
     Property,
     Proxy,
@@ -46,6 +47,7 @@ __all__ = [
     "Direction",
     "Energy",
     "EnergyVariance",
+    "FittedProxy",
     "KernelRbf",
     "LocalSpan",
     "MaxCosine",
@@ -84,7 +86,8 @@ def make_proxy(text: str) -> Proxy:
     """The proxy that ``local_span(k=8)`` or ``cone`` names; parameters that are not given have their
     defaults.
 
-    ``whitened`` and ``background_adjusted`` come unfitted and refuse to measure until ``fit``.
+    A ``FittedProxy`` (``whitened``, ``background_adjusted``) comes unfitted and refuses to measure until
+    ``fit``.
 
     Raises
     ------

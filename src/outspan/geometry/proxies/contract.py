@@ -11,7 +11,7 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -153,6 +153,21 @@ class Proxy(ABC):
     @abstractmethod
     def _values(self, C: Array, subspace: Subspace) -> Array:
         """Values (m,) of unit claims (m, d), m ≥ 1, against at least one row."""
+
+
+class FittedProxy(Proxy):
+    """A proxy that needs vectors from elsewhere before it can measure, and refuses until it has them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def fit(self, vectors: ArrayLike, *, digest: str | None = None) -> Self:
+        """A copy fitted on these background vectors (N, d); ``self`` stays as it is.
+
+        ``digest`` names what the vectors were made from, where that is more stable than they are: the texts
+        of a bank keep their digest when another processor rounds the vectors otherwise, and the embedder
+        stands in the regime beside it. By default it is the digest of the vectors.
+        """
 
 
 def parameter_names(proxy: type[Proxy]) -> tuple[str, ...]:

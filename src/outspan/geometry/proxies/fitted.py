@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from outspan.geometry.energy import energies
 from outspan.geometry.proxies.contract import (
+    FittedProxy,
     Property,
-    Proxy,
     clipped,
     format_parameter,
     rows_digest,
@@ -37,7 +37,7 @@ def _refuse_unfitted(proxy: str, what: str) -> ValueError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whitened(Proxy):
+class Whitened(FittedProxy):
     """The energy in a space where ordinary sentences vary equally in every direction.
 
     Fitted on background vectors x with mean m and covariance S: ``W = ((1 − λ) S + λ (tr S / d) I)^(−1/2)``.
@@ -83,11 +83,13 @@ class Whitened(Proxy):
 
     @property
     def fitted_digest(self) -> str | None:
-        """Digest of the background vectors and λ; their order does not count."""
+        """Digest of what was fitted on; for vectors their order does not count."""
         return self._digest
 
-    def fit(self, vectors: ArrayLike) -> Whitened:
+    def fit(self, vectors: ArrayLike, *, digest: str | None = None) -> Whitened:
         """A copy that whitens as these background vectors (N, d) ask, N ≥ 2.
+
+        ``digest`` as in :meth:`FittedProxy.fit`.
 
         Raises
         ------
@@ -109,7 +111,7 @@ class Whitened(Proxy):
             )
         eigenvalues, U = np.linalg.eigh(covariance)
         spread = (1.0 - self.shrinkage) * np.maximum(eigenvalues, 0.0) + self.shrinkage * variance
-        digest = rows_digest(X, self.name, format_parameter(self.shrinkage))
+        digest = digest or rows_digest(X, self.name, format_parameter(self.shrinkage))
         return replace(self, _mean=mean, _transform=(U / np.sqrt(spread)) @ U.T, _digest=digest)
 
     def _values(self, C: Array, subspace: Subspace) -> Array:
@@ -127,7 +129,7 @@ class Whitened(Proxy):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundAdjusted(Proxy):
+class BackgroundAdjusted(FittedProxy):
     """The energy beside the energies that unrelated sentences have against the same evidence rows.
 
     ``e / (e + ē)``: e is the claim's energy against the span of its k nearest evidence rows, ē the geometric
