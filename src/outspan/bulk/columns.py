@@ -23,7 +23,7 @@ from outspan.errors import NotInstalled
 from outspan.measurement import Measurement, State
 
 ROWS_PER_GROUP = 1000
-BYTES_PER_GROUP = 16 * 1024 * 1024
+BYTES_PER_GROUP = 8 * 1024 * 1024
 JSON_METADATA = {b"encoding": b"json"}
 _CLAIM_FIELDS = ("start", "end", "kind", "context", "citations")
 _EXACT = 2**53  # integers beyond it would change on their way through a float

@@ -242,12 +242,14 @@ class FileDestination:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for stream in (self._rows, self._errors):
-            if stream is not None:
-                stream.close()
-        if sys.platform != "win32":  # there, an open file cannot be removed
-            self.names.lock.unlink(missing_ok=True)
-        self._lock.release()
+        try:
+            for stream in (self._rows, self._errors):
+                if stream is not None:
+                    stream.close()
+            if sys.platform != "win32":  # there, an open file cannot be removed
+                self.names.lock.unlink(missing_ok=True)
+        finally:
+            self._lock.release()
 
     def begin(self) -> Checkpoint:
         """Continue the interrupted run if there is one, else start a new one.
