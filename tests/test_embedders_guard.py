@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outspan.embedders import Embedder, EmbedderIdentity, Embeddings, VectorCache, embed_checked, is_blank
+from outspan.embedders import Embedder, EmbedderIdentity, Embeddings, VectorCache, embed_checked
 from outspan.testing import FakeEmbedder
+from outspan.texts import is_blank
 
 
 class Answering:

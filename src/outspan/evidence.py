@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outspan.geometry.subspace import Array
-from outspan.texts import segment
+from outspan.texts import is_blank, segment
 
 EvidenceLike: TypeAlias = "str | Mapping[str, object] | EvidenceItem | None"
 
@@ -152,9 +152,10 @@ class EvidenceSet:
         left_out: list[LeftOut] = []
         found = 0
         for item in items:
-            spans = segment(item.text)
-            if not spans:
+            if is_blank(item.text):
                 left_out.append(LeftOut(id=item.id, reason="blank"))
+                continue
+            spans = segment(item.text)
             for number, span in enumerate(spans):
                 name = f"{item.id}#{number}"
                 if not span.core or (span.unmeasured and span.unmeasured not in EVIDENCE_THOUGH_NO_CLAIM):

@@ -9,6 +9,7 @@ import hashlib
 import math
 import re
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,7 @@ class FakeEmbedder:
             total += self._direction(word)
         return np.asarray(self._scale * total / math.sqrt(float(total @ total)), dtype=np.float32)
 
+    @lru_cache(maxsize=4096)  # noqa: B019  embedders of a test are few and short-lived
     def _direction(self, word: str) -> NDArray[np.float64]:
         digest = hashlib.sha256(f"{self._seed}:{word}".encode("utf-8", "surrogatepass")).digest()
         return np.random.default_rng(int.from_bytes(digest[:8], "little")).standard_normal(

@@ -5,7 +5,7 @@ the same and holds the answer to the contract: gaps are named, never filled.
 """
 
 from outspan.embedders.cache import VectorCache
-from outspan.embedders.guard import embed_checked, is_blank
+from outspan.embedders.guard import embed_checked
 from outspan.embedders.loading import (
     FileCheck,
     ModelInfo,
@@ -30,7 +30,6 @@ __all__ = [
     "VerifyReport",
     "embed_checked",
     "fetch_model",
-    "is_blank",
     "list_models",
     "load_embedder",
     "verify_model",

@@ -7,7 +7,6 @@ rows. Nothing of that may become a number that looks measured.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from outspan.embedders.protocol import Embedder, Embeddings
 from outspan.errors import EmbedderFailed
+from outspan.texts import is_blank
 
 if TYPE_CHECKING:
     from outspan.embedders.cache import VectorCache
@@ -29,10 +29,6 @@ BLANK = "blank"
 NO_DIRECTION = "the vector has no direction"
 """Reason of a row whose vector is zero, or as good as zero; the norm follows it."""
 
-_INVISIBLE = frozenset(
-    {"Zs", "Zl", "Zp", "Cc", "Cf"}
-)  # spaces, line ends, controls, zero-width and format characters
-
 _TEXTS_PER_CALL = 2048
 """Texts handed to the embedder at once: bounds memory, and what an interrupted run loses of its cache."""
 
@@ -43,8 +39,7 @@ def embed_checked(
     """Unit vectors for ``texts``, each distinct text embedded once, with every gap named.
 
     - A blank text (empty, or only whitespace and zero-width characters) is a failure with the reason
-    ``blank`` and is
-      never sent.
+      ``blank`` and is never sent.
     - A row that is not finite, or whose norm is below 1e-12, is asked for once more alone; then it is a
     failure.
     - An embedder that raises, or answers with the wrong shape, is asked for each text alone once; a text for
@@ -95,13 +90,6 @@ def embed_checked(
         tokens=tokens[rows],
         failures={i: failures[row] for i, row in enumerate(rows) if row in failures},
     )
-
-
-def is_blank(text: str) -> bool:
-    """Nothing in the text is visible: it is empty, or whitespace, control and zero-width characters only."""
-    # Only the classes that can never be seen: an unassigned code point may be an emoji that this Python is
-    # too old for.
-    return all(unicodedata.category(character) in _INVISIBLE for character in text)
 
 
 def _embed_distinct(embedder: Embedder, texts: list[str]) -> Embeddings:

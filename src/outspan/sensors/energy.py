@@ -299,7 +299,7 @@ class _Request:
         return _unit(self.vectors.rows[[self.vectors.of[sentence.core] for sentence in self.sentences]])
 
     def _vector(self, i: int) -> Array:
-        return self.vectors.rows[self.vectors.of[self.claims[i].core]].astype(np.float64)
+        return np.asarray(self.vectors.rows[self.vectors.of[self.claims[i].core]], dtype=np.float64)
 
     def work(self, i: int) -> Work:
         """What the measurement of claim i is computed from."""

@@ -13,12 +13,21 @@ import re
 from collections.abc import Iterator
 
 from .blocks import Block, scan, split_row
-from .markup import blank_tags, clean, has_words, looks_marked_up
+from .markup import blank_tags, clean, has_words, is_blank, looks_marked_up
 from .sentences import find_cuts
 from .spans import Citation, Kind, Span
 from .speech import no_claim_reason
 
-__all__ = ["SEGMENTER", "SEGMENTER_VERSION", "Citation", "Kind", "Span", "no_claim_reason", "segment"]
+__all__ = [
+    "SEGMENTER",
+    "SEGMENTER_VERSION",
+    "Citation",
+    "Kind",
+    "Span",
+    "is_blank",
+    "no_claim_reason",
+    "segment",
+]
 
 SEGMENTER = "outspan-rules"
 """Name of the rules; part of the regime fingerprint."""

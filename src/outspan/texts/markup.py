@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 
 from .citations import MAY_HOLD_MARKER, find_markers
 
@@ -41,6 +42,8 @@ _MARKED = re.compile(
     r"|^(?=[^\n]*\|)[ \t|:-]*--[ \t|:-]*$|^={3,}[ \t]*$|\[\^\w",
     re.MULTILINE,
 )
+UNSEEN = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
+"""Unicode categories of spaces, line ends, controls, and zero-width and other format characters."""
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
 _WIDE = "\u3000-\u9fff\uf900-\ufaff\uff00-\uffef"
 _WIDE_BREAK = re.compile(rf"(?<=[{_WIDE}])[ \t]*+[\r\n]\s*+(?=[{_WIDE}])")
@@ -55,6 +58,13 @@ def looks_marked_up(text: str) -> bool:
 def has_words(text: str) -> bool:
     """Tell whether a text holds at least one letter or digit of any script."""
     return bool(_WORD.search(text))
+
+
+def is_blank(text: str) -> bool:
+    """Nothing in the text is visible: it is empty, or white space, control and zero-width characters only."""
+    # Only the classes that can never be seen: an unassigned code point may be an emoji that this Python is
+    # too old for.
+    return all(unicodedata.category(character) in UNSEEN for character in text)
 
 
 def blank_tags(text: str) -> str:
