@@ -11,11 +11,21 @@ vector gives sin²θ.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outspan.geometry.subspace import ZERO_NORM, Array, RankPolicy, Subspace, as_rows, factor, row_norms
+from outspan.geometry.subspace import (
+    HUGE_NORM,
+    ZERO_NORM,
+    Array,
+    RankPolicy,
+    Subspace,
+    as_rows,
+    factor,
+    row_norms,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +47,31 @@ class Energies:
     """(m,) |‖c − BBᵀc‖² + ‖Bᵀc‖² − 1|, which exact arithmetic makes 0."""
     coordinates: Array
     """(m, ρ) Vᵀc along every direction of numeric rank, retained or not."""
-    similarities: Array
-    """(m, n) cosines between claims and evidence rows."""
+    energy_at: Array
+    """(m, 4) energy in [0, 1] at the ranks max(1, r // 2), r, min(2r, ρ) and ρ."""
     degenerate: NDArray[np.bool_]
     """(m,) claims that have no direction."""
+    subspace: Subspace
+    """What was projected on."""
+    known_similarities: Array | None
+    """(m, n) cosines for n ≤ d, where they are an intermediate result; None elsewhere."""
+    claims: Array
+    """(m, d) claims, at any length."""
+    scales: Array
+    """(m,) factors that make them unit vectors; 0 for a degenerate claim."""
+
+    @property
+    def unit_claims(self) -> Array:
+        """(m, d) claims at unit length."""
+        return self.claims * self.scales[:, None]
+
+    @property
+    def similarities(self) -> Array:
+        """(m, n) cosines between claims and evidence rows; m · n numbers, so not for 100,000 rows."""
+        if self.known_similarities is not None:
+            return self.known_similarities
+        unit_claims = self.unit_claims
+        return np.hstack([unit_claims @ block.T for block in self.subspace.unit_blocks()])
 
 
 def energies(claims: ArrayLike, subspace: Subspace, policy: RankPolicy) -> Energies:
@@ -53,38 +84,86 @@ def energies(claims: ArrayLike, subspace: Subspace, policy: RankPolicy) -> Energ
     """
     C = as_rows(claims, "claims")
     if C.shape[1] != subspace.dimension:
-        raise ValueError(
-            f"claims have shape {C.shape} and evidence {subspace.rows.shape}: the dimensions d differ"
-        )
-    norms = row_norms(C, "claims")
-    degenerate = norms < ZERO_NORM
-    inverse = 1.0 / np.where(degenerate, np.inf, norms)
-    # Scaling the m × n cosines is cheaper than scaling the m × d claims, and the same number.
-    similarities = (C @ subspace.rows.T) * inverse[:, None]
-    unit = C if subspace.whitener is not None else C * inverse[:, None]
-    coordinates = subspace.coordinates(unit, similarities)
-    rank = policy.retained(subspace.singular_values, subspace.numeric_rank)
-    retained = coordinates[:, :rank]
-    explained = np.einsum("ij,ij->i", retained, retained)
+        evidence = (subspace.n, subspace.dimension)
+        raise ValueError(f"claims have shape {C.shape} and evidence {evidence}: the dimensions d differ")
+    C, scales, degenerate = _scaled(C)
+    similarities = None
+    if subspace.whitener is not None:
+        assert subspace.vectors is not None
+        # Scaling the m × n cosines is cheaper than scaling claims and rows, and the same number.
+        similarities = C @ subspace.vectors.T
+        similarities *= scales[:, None]
+        similarities /= subspace.lengths
+    if subspace.directions is not None:
+        coordinates = (C @ subspace.directions) * scales[:, None]
+    else:
+        assert similarities is not None
+        assert subspace.whitener is not None
+        coordinates = similarities @ subspace.whitener
+    rho = subspace.numeric_rank
+    rank = policy.retained(subspace.singular_values, rho)
+    explained_at = (coordinates * coordinates) @ _first_directions(rank, rho)
+    explained = explained_at[:, 1]
+    energy_at = (1.0 - explained_at).clip(0.0, 1.0)
     return Energies(
-        energy=np.clip(1.0 - explained, 0.0, 1.0),
+        energy=energy_at[:, 1],
         explained=explained,
         rank=rank,
-        cap_bound=rank < subspace.numeric_rank,
-        identity_error=_identity_error(retained, subspace.basis_defect[:rank, :rank]),
+        cap_bound=rank < rho,
+        identity_error=np.abs(_projected_norms(subspace, coordinates[:, :rank]) - explained),
         coordinates=coordinates,
-        similarities=similarities,
+        energy_at=energy_at,
         degenerate=degenerate,
+        subspace=subspace,
+        known_similarities=similarities,
+        claims=C,
+        scales=scales,
     )
 
 
-def _identity_error(retained: Array, defect: Array) -> Array:
-    """|‖c − Ba‖² + ‖a‖² − 1| for a = Bᵀc and ‖c‖ = 1.
+def _scaled(C: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Claims (m, d), the factors (m,) that make them unit vectors, and which of them have no direction."""
+    norms = row_norms(C, "claims")
+    degenerate = norms < ZERO_NORM
+    if norms.max(initial=0.0) > HUGE_NORM:  # a product with the rows could overflow: scale first
+        C = C / np.maximum(norms, ZERO_NORM)[:, None]
+        norms = np.where(degenerate, 0.0, 1.0)
+    if degenerate.any():
+        norms = np.where(degenerate, np.inf, norms)
+    return C, 1.0 / norms, degenerate
 
-    Expanding the square leaves aᵀ(BᵀB − I)a: the identity fails exactly as far as the basis fails to be
-    orthonormal, and this costs r numbers a claim where the residual itself would cost d.
+
+@lru_cache(maxsize=256)
+def _first_directions(rank: int, numeric_rank: int) -> Array:
+    """(ρ, 4) zeros and ones that sum over the first r/2, r, 2r and all directions."""
+    ranks = np.array([min(max(1, rank // 2), rank), rank, min(2 * rank, numeric_rank), numeric_rank])
+    chosen = np.asarray(np.arange(numeric_rank)[:, None] < ranks, dtype=np.float64)
+    chosen.flags.writeable = False
+    return chosen
+
+
+def _projected_norms(subspace: Subspace, a: Array) -> Array:
+    """(m,) ‖B a‖² for coordinates a (m, r).
+
+    Expanding ‖c − Ba‖² for a = Bᵀc leaves 1 − 2‖a‖² + ‖Ba‖²: the identity fails exactly as far as B fails
+    to keep lengths, that is, to be orthonormal. On the Gram path Ba = Eᵀw with w = Wa, so ‖Ba‖² = wᵀGw
+    and no vector of d numbers is formed.
     """
-    return np.abs(np.einsum("ij,ij->i", retained @ defect, retained))
+    m, r = a.shape
+    if subspace.directions is not None:
+        B = subspace.directions[:, :r]
+        if m <= r:
+            images = a @ B.T
+            return np.asarray(np.vecdot(images, images))
+        product = B.T @ B
+    else:
+        assert subspace.whitener is not None
+        W = subspace.whitener[:, :r]
+        if m <= r:
+            weights = a @ W.T
+            return np.asarray(np.vecdot(weights @ subspace.gram, weights))
+        product = W.T @ (subspace.gram @ W)
+    return np.asarray(np.vecdot(a @ product, a))
 
 
 def hallucination_energy(
@@ -102,9 +181,10 @@ def hallucination_energy(
     -------
     dict
         ``state`` (``MEASURED``, ``NO_EVIDENCE`` or ``DEGENERATE``), ``energy`` and ``explained`` in [0, 1],
-        or None where nothing was measured, ``effective_rank`` (the numeric rank ρ), ``rank`` (r),
-        ``cap_bound``, and ``operational_energy``: the energy where measured and 1.0 otherwise, for code
-        that needs a number in every row and knows what it does.
+        or None where nothing was measured, so that nobody averages it; ``effective_rank`` (the
+        numeric rank ρ, counted before the cap), ``rank`` (r), ``cap_bound``, and ``operational_energy``:
+        the energy where measured and 1.0 otherwise, for code that needs a number in every row and knows
+        what it does.
 
     Raises
     ------

@@ -8,10 +8,18 @@ Two exact paths lead there, both in float64:
 
 * n ≤ d: eigen-decomposition of the Gram matrix ``G = E Eᵀ = U Σ² Uᵀ``. Then ``V = Eᵀ U Σ⁻¹``, so that
   ``a = Σ⁻¹ Uᵀ (E c)``: the similarities ``E c`` are wanted anyway, and V is never formed.
-* n > d: eigen-decomposition of ``EᵀE = V Σ² Vᵀ`` (d × d).
+* n > d: eigen-decomposition of ``EᵀE = V Σ² Vᵀ`` (d × d), summed over blocks of rows.
+
+A Gram matrix whose smallest σ in use is below 3e-3·σ₁ is set aside for the SVD of E itself: there the
+squares would cost digits that the identity ``energy + explained = 1`` is held to.
 
 Squaring halves the digits, and float64 has them to spare: at σ_i = tol·σ₁ = 1e-4·σ₁ the eigenvalue is
 1e-8·λ₁, known to about 1e-16·n·λ₁. In float32 it would drown, which is why no float32 Gram exists here.
+Below about 1e-8·σ₁ a σ is noise: its order of magnitude means "zero" and nothing else.
+
+A σ within rounding of tol·σ₁ (some 1e-8 of its own size) may fall on either side, on another machine or
+in another order of the rows. The numeric rank then differs by one, and an uncapped energy by the claim's
+share along that one direction. Where the cap binds, nothing changes: the direction is cut either way.
 
 Source: design document, *Exact definitions* and *Fast exact paths*; Golub & Van Loan, Matrix
 Computations, 4th ed., §8.6 (the SVD through the symmetric eigenproblem).
@@ -19,7 +27,8 @@ Computations, 4th ed., §8.6 (the SVD through the symmetric eigenproblem).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -27,6 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array: TypeAlias = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.floating[Any]]
 
 RANK_TOLERANCE = 1e-4
 """σ_i at or below this share of σ₁ is numerically zero: such a direction explains nothing."""
@@ -34,29 +44,38 @@ RANK_TOLERANCE = 1e-4
 ZERO_NORM = 1e-12
 """A vector shorter than this has no direction."""
 
+SQUARING_LIMIT = 3e-3
+"""A σ in use below this share of σ₁ is taken from E: read from E Eᵀ it would be wrong by more than 1e-10."""
+
+HUGE_NORM = 1e100
+"""Vectors longer than this are scaled before they are multiplied: products of two could overflow."""
+
+BLOCK_ROWS = 2048
+"""Rows that the covariance path holds at once: 6 MB at d = 384, which stays near the processor."""
+
 DEFINITION = "1"
 """Version of the numeric definition; a change that moves an energy by more than rounding raises it."""
 
 
 def as_rows(vectors: ArrayLike, name: str) -> Array:
-    """``vectors`` as a float64 matrix of rows.
+    """``vectors`` as a float64 matrix of rows, in C order; a copy only where that needs one.
 
     Raises
     ------
     ValueError
-        When it is not two-dimensional; the message names the shape.
+        When it is not two-dimensional or not real; the message names the shape or the dtype.
     """
-    rows = _as_float64(vectors, name)
-    if rows.ndim != 2:
-        raise ValueError(f"{name} must be two-dimensional, (rows, d); its shape is {rows.shape}")
-    return rows
+    return np.ascontiguousarray(real_matrix(vectors, name), dtype=np.float64)
 
 
-def _as_float64(vectors: ArrayLike, name: str) -> Array:
+def real_matrix(vectors: ArrayLike, name: str) -> NDArray[Any]:
+    """``vectors`` as a two-dimensional array of real numbers, in the precision it came in."""
     array = np.asarray(vectors)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers; its dtype is {array.dtype}")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be two-dimensional, (rows, d); its shape is {array.shape}")
+    return array
 
 
 def row_norms(rows: Array, name: str) -> Array:
@@ -71,7 +90,7 @@ def row_norms(rows: Array, name: str) -> Array:
         When an entry is NaN or infinite; the message names the first such row.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # looked at in the next line
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        norms: Array = np.sqrt(np.vecdot(rows, rows))
     if np.isfinite(norms).all():
         return norms
     bad = ~np.isfinite(rows).all(axis=1)
@@ -80,7 +99,7 @@ def row_norms(rows: Array, name: str) -> Array:
     scale = np.abs(rows).max(axis=1, initial=0.0)
     scale[scale == 0.0] = 1.0
     shrunk = rows / scale[:, None]
-    return np.asarray(scale * np.sqrt(np.einsum("ij,ij->i", shrunk, shrunk)))
+    return np.asarray(scale * np.sqrt(np.vecdot(shrunk, shrunk)))
 
 
 def unit_rows(rows: Array, name: str) -> tuple[Array, NDArray[np.bool_]]:
@@ -136,36 +155,91 @@ class RankPolicy:
         return min(reached, numeric_rank)
 
 
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The evidence rows closest to each of m claims, found in one or several parts of the evidence."""
+
+    top1: Array
+    """(m,) largest cosine."""
+    top2: Array
+    """(m,) second largest; −inf where there is a single row."""
+    index: NDArray[np.intp]
+    """(m,) position of the row with the largest cosine; the first of equals."""
+
+    @classmethod
+    def among(cls, similarities: Array, start: int = 0) -> Nearest:
+        """Read off cosines (m, n) with rows ``start`` … ``start + n``."""
+        index = similarities.argmax(axis=1)
+        n = similarities.shape[1]
+        if n == 1:
+            top1 = similarities[:, 0]
+            return cls(top1, np.full_like(top1, -np.inf), index + start)
+        ordered = similarities.copy()
+        ordered.partition(n - 2, axis=1)  # the two largest last
+        return cls(ordered[:, -1], ordered[:, -2], index + start if start else index)
+
+    def merged(self, later: Nearest) -> Nearest:
+        """The nearest of two parts, of which ``later`` holds the rows that follow."""
+        newer = later.top1 > self.top1
+        beaten = np.minimum(self.top1, later.top1)
+        return Nearest(
+            np.maximum(self.top1, later.top1),
+            np.maximum(beaten, np.maximum(self.top2, later.top2)),
+            np.where(newer, later.index, self.index),
+        )
+
+
 @dataclass(frozen=True)
 class Subspace:
-    """A factored evidence set. Make it with :func:`factor`.
+    """A factored evidence set. Make it with :func:`factor`, or from a stream with ``geometry.large``.
 
-    Not slotted, since the basis and the leave-one-out factors are computed when first asked for and kept.
+    Not slotted, since rows and basis are computed when first asked for and kept.
     """
 
-    rows: Array
-    """(n, d) unit evidence rows, zero rows removed, in the order given."""
+    vectors: Floats | None
+    """(n, d) the rows that have a direction, at any length; None where they were streamed, not kept."""
+    lengths: Array
+    """(n,) 2-norms of those rows."""
     kept: NDArray[np.bool_]
     """(n_given,) which of the given rows had a direction."""
     singular_values: Array
     """(min(n, d),) σ, descending, ≥ 0."""
     numeric_rank: int
     """ρ = #{σ_i > tol·σ₁}."""
-    whitener: Array | None
-    """(n, ρ) ``U Σ⁻¹`` on the Gram path; coordinates are similarities times this."""
-    directions: Array | None
-    """(d, ρ) V on the covariance path."""
-    path: Literal["gram", "covariance"]
+    dimension: int
+    """d, of the embedding space."""
+    path: Literal["gram", "svd", "covariance", "streamed_covariance", "compressed"]
+    """How the factors were reached; part of the numeric regime."""
+    whitener: Array | None = None
+    """(n, ρ) ``U Σ⁻¹`` for n ≤ d; similarities times this are coordinates."""
+    directions: Array | None = None
+    """(d, ρ) V on every path but the Gram path."""
+    read_blocks: Callable[[], Iterator[Array]] | None = field(default=None, repr=False)
+    """Reads streamed rows once more, as blocks (k, d) of unit rows; None where that cannot be done."""
+    seen_nearest: Callable[[Array], Nearest | None] | None = field(default=None, repr=False)
+    """The nearest rows of claims that were known when the rows streamed past; see ``geometry.large``."""
+    approximation: str = "exact"
+    """``exact``, or the name of what was approximated."""
+    approximation_error: float = 0.0
+    """No energy under the policy asked for is farther than this from the exact one; in [0, 1]."""
 
     @property
     def n(self) -> int:
         """Number of evidence rows that span the subspace."""
-        return int(self.rows.shape[0])
+        return int(self.lengths.shape[0])
 
-    @property
-    def dimension(self) -> int:
-        """Dimension d of the embedding space."""
-        return int(self.rows.shape[1])
+    @cached_property
+    def rows(self) -> Array:
+        """(n, d) unit evidence rows, zero rows removed, in the order given.
+
+        Raises
+        ------
+        ValueError
+            When the rows were streamed and not kept.
+        """
+        if self.vectors is None:
+            raise ValueError(f"the {self.n} evidence rows were streamed: they are not in memory")
+        return np.asarray(self.vectors / self.lengths[:, None])
 
     @cached_property
     def gram(self) -> Array:
@@ -180,27 +254,23 @@ class Subspace:
         assert self.whitener is not None
         return self.rows.T @ self.whitener
 
-    @cached_property
-    def basis_defect(self) -> Array:
-        """(ρ, ρ) ``BᵀB − I``: how far from orthonormal rounding left the basis."""
-        product = self.basis.T @ self.basis if self.whitener is None else self._whitened_gram()
-        product[np.diag_indices_from(product)] -= 1.0
-        return product
-
-    def _whitened_gram(self) -> Array:
-        assert self.whitener is not None
-        return np.asarray(self.whitener.T @ (self.gram @ self.whitener))
-
-    def coordinates(self, claims: Array, similarities: Array) -> Array:
-        """(m, ρ) coordinates ``a = Vᵀ c`` of unit claims (m, d) whose cosines with the rows are given (m, n)."""
-        if self.whitener is not None:
-            return similarities @ self.whitener
-        assert self.directions is not None
-        return claims @ self.directions
+    def unit_blocks(self) -> Iterator[Array]:
+        """The unit rows in order, as blocks (k, d), so that no pass over them needs them all at once."""
+        if self.vectors is None:
+            if self.read_blocks is None:
+                raise ValueError("the evidence was a stream that can be read only once")
+            yield from self.read_blocks()
+            return
+        for start in range(0, self.n, BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            yield self.vectors[block] / self.lengths[block, None]
 
 
 def factor(evidence: ArrayLike, *, tolerance: float = RANK_TOLERANCE) -> Subspace:
     """Factor evidence vectors.
+
+    With more rows than dimensions the given array is kept by reference, since a copy of 100,000 rows is
+    dear: it must not be changed in place as long as the result is in use. Fewer rows are copied.
 
     Parameters
     ----------
@@ -212,29 +282,70 @@ def factor(evidence: ArrayLike, *, tolerance: float = RANK_TOLERANCE) -> Subspac
     ValueError
         For a wrong shape, a dtype that is not real, or an entry that is not finite.
     """
-    rows, kept = unit_rows(as_rows(evidence, "evidence"), "evidence")
-    n, d = rows.shape
-    if n <= d:
-        return _factor_gram(rows, kept, tolerance)
-    return _factor_covariance(rows, kept, tolerance)
+    given = real_matrix(evidence, "evidence")
+    n, d = given.shape
+    if n > d:
+        return _factor_covariance(given, tolerance)
+    return _factor_gram(np.array(given, dtype=np.float64, order="C"), tolerance)
 
 
-def _factor_gram(rows: Array, kept: NDArray[np.bool_], tolerance: float) -> Subspace:
-    gram = rows @ rows.T
-    eigenvalues, vectors = np.linalg.eigh(gram)
+def _factor_gram(vectors: Array, tolerance: float) -> Subspace:
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at two lines below
+        gram = vectors @ vectors.T
+    lengths = np.sqrt(gram.diagonal())
+    kept = lengths >= ZERO_NORM  # False for NaN
+    if not kept.all() or not lengths.max(initial=0.0) < HUGE_NORM:
+        vectors, kept = unit_rows(vectors, "evidence")
+        lengths = np.ones(vectors.shape[0])
+        gram = vectors @ vectors.T
+    inverse = 1.0 / lengths
+    gram *= inverse  # n × n numbers scaled in place of n × d
+    gram *= inverse[:, None]
+    eigenvalues, U = np.linalg.eigh(gram)
     sigma, rank = spectrum(eigenvalues, tolerance)
+    if rank and sigma[rank - 1] < SQUARING_LIMIT * sigma[0]:
+        return _factor_svd(vectors, lengths, kept, tolerance)
     # eigh is ascending; the strongest ρ directions are its last columns, reversed.
-    whitener = vectors[:, ::-1][:, :rank] / sigma[:rank]
-    subspace = Subspace(rows, kept, sigma, rank, whitener, None, "gram")
+    whitener = U[:, ::-1][:, :rank] / sigma[:rank]
+    subspace = Subspace(vectors, lengths, kept, sigma, rank, vectors.shape[1], "gram", whitener)
     subspace.__dict__["gram"] = gram  # what cached_property would store
     return subspace
 
 
-def _factor_covariance(rows: Array, kept: NDArray[np.bool_], tolerance: float) -> Subspace:
-    eigenvalues, vectors = np.linalg.eigh(rows.T @ rows)
+def _factor_svd(vectors: Array, lengths: Array, kept: NDArray[np.bool_], tolerance: float) -> Subspace:
+    U, sigma, Vt = np.linalg.svd(vectors / lengths[:, None], full_matrices=False)
+    rank = int(np.count_nonzero(sigma > tolerance * sigma[0]))
+    directions = np.ascontiguousarray(Vt[:rank].T)
+    whitener = U[:, :rank] / sigma[:rank]
+    return Subspace(vectors, lengths, kept, sigma, rank, vectors.shape[1], "svd", whitener, directions)
+
+
+def _factor_covariance(given: NDArray[Any], tolerance: float) -> Subspace:
+    covariance = np.zeros((given.shape[1],) * 2)
+    norms = np.empty(given.shape[0])
+    for start in range(0, given.shape[0], BLOCK_ROWS):
+        rows = np.array(given[start : start + BLOCK_ROWS], dtype=np.float64, order="C")
+        norms[start : start + BLOCK_ROWS] = add_covariance(covariance, rows)
+    kept = norms >= ZERO_NORM
+    vectors, lengths = (given, norms) if kept.all() else (given[kept], norms[kept])
+    sigma, rank, directions = principal_directions(covariance, lengths.size, tolerance)
+    return Subspace(vectors, lengths, kept, sigma, rank, given.shape[1], "covariance", directions=directions)
+
+
+def add_covariance(covariance: Array, rows: Array) -> Array:
+    """Scale ``rows`` (k, d) to unit length in place and add ``rowsᵀ rows``; returns their norms (k,)."""
+    norms = row_norms(rows, "evidence")
+    rows *= np.divide(1.0, norms, out=np.zeros_like(norms), where=norms >= ZERO_NORM)[:, None]
+    covariance += rows.T @ rows
+    return norms
+
+
+def principal_directions(covariance: Array, n: int, tolerance: float) -> tuple[Array, int, Array]:
+    """σ (min(n, d),), ρ and V (d, ρ) from ``EᵀE`` (d, d) of n rows."""
+    eigenvalues, vectors = np.linalg.eigh(covariance)
     sigma, rank = spectrum(eigenvalues, tolerance)
-    directions = np.ascontiguousarray(vectors[:, ::-1][:, :rank])
-    return Subspace(rows, kept, sigma, rank, None, directions, "covariance")
+    rank = min(rank, n)
+    return sigma[:n], rank, np.ascontiguousarray(vectors[:, ::-1][:, :rank])
 
 
 def spectrum(ascending_eigenvalues: Array, tolerance: float) -> tuple[Array, int]:
