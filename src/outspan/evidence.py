@@ -19,6 +19,14 @@ from outspan.texts import is_blank, segment
 
 EvidenceLike: TypeAlias = "str | Mapping[str, object] | EvidenceItem | None"
 
+Vectors: TypeAlias = "NDArray[np.float32] | NDArray[np.float64]"
+
+BLOCK = 8192
+"""Rows that are widened to float64 at a time."""
+
+NEAR_LIMIT = 8192
+"""Above this many chosen rows, only exact repeats are merged."""
+
 DEFAULT_LIMIT = 64
 """Evidence sentences that span the subspace of one claim, at most."""
 
@@ -96,7 +104,7 @@ class EvidencePolicy:
     limit: int = DEFAULT_LIMIT
     """Largest number of sentences that span a subspace; not used by ``all``."""
     merge: float = 0.9999
-    """Selected rows whose cosine reaches this are one row; 1.0 merges only identical texts and vectors."""
+    """Selected rows, if at most 8,192, whose cosine reaches this are one row; 1.0 merges only equal ones."""
 
     def __post_init__(self) -> None:
         if self.select not in ("nearest", "spread", "all"):
@@ -214,22 +222,28 @@ class Selection:
     """Rows left out because the limit was reached."""
 
 
-def select_rows(policy: EvidencePolicy, unit: Array, claim: Array | None) -> Selection:
-    """Choose rows of ``unit`` (n, d), unit vectors; ``nearest`` beyond the limit needs ``claim`` (d,).
+def select_rows(policy: EvidencePolicy, rows: Vectors, claim: Array | None) -> Selection:
+    """Choose rows of ``rows`` (n, d), of unit length; ``nearest`` beyond the limit needs ``claim`` (d,).
 
     Ties are broken by position, so that the choice is the same on every run.
     """
-    n = unit.shape[0]
+    n = rows.shape[0]
     if policy.select == "all" or n <= policy.limit:
         chosen = np.arange(n)
     elif policy.select == "nearest":
         if claim is None:
             raise ValueError("selecting the nearest evidence needs a claim")
-        chosen = np.sort(np.argsort(-(unit @ claim), kind="stable")[: policy.limit])
+        chosen = np.sort(np.argsort(-_cosines(rows, claim), kind="stable")[: policy.limit])
     else:
-        chosen = spread_rows(unit, policy.limit)
-    rows = merge_near(unit, chosen, policy.merge)
-    return Selection(rows=rows, merged=len(chosen) - len(rows), beyond_limit=n - len(chosen))
+        chosen = spread_rows(rows, policy.limit)
+    kept = merge_near(rows, chosen, policy.merge)
+    return Selection(rows=kept, merged=len(chosen) - len(kept), beyond_limit=n - len(chosen))
+
+
+def _cosines(rows: Vectors, claim: Array) -> Array:
+    """(n,) products in float64, a block at a time: evidence of 200,000 sentences is not copied whole."""
+    blocks = [rows[i : i + BLOCK].astype(np.float64) @ claim for i in range(0, len(rows), BLOCK)]
+    return np.concatenate(blocks)
 
 
 def claim_decides(policy: EvidencePolicy, n: int) -> bool:
@@ -237,29 +251,35 @@ def claim_decides(policy: EvidencePolicy, n: int) -> bool:
     return policy.select == "nearest" and n > policy.limit
 
 
-def merge_near(unit: Array, chosen: NDArray[np.intp], cosine: float) -> NDArray[np.intp]:
-    """Drop each chosen row whose cosine with an earlier one that stays reaches ``cosine``."""
-    rows = unit[chosen]
+def merge_near(rows: Vectors, chosen: NDArray[np.intp], cosine: float) -> NDArray[np.intp]:
+    """Drop each chosen row whose cosine with an earlier one that stays reaches ``cosine``.
+
+    Above ``NEAR_LIMIT`` rows, which only ``select=all`` reaches, near repeats stay: looking for them costs
+    n² products, and one direction in thousands moves nothing.
+    """
+    if len(chosen) > NEAR_LIMIT:
+        return chosen
+    near = rows[chosen].astype(np.float64)
     # Rounding keeps the cosine of a row with its own copy a little off one.
-    close = np.triu(rows @ rows.T >= min(cosine, 1.0 - 1e-12), k=1)
+    close = np.triu(near @ near.T >= min(cosine, 1.0 - 1e-6), k=1)
     if not close.any():
         return chosen
     stays = np.ones(len(chosen), dtype=bool)
-    for first in range(len(chosen)):
+    for first in np.flatnonzero(close.any(axis=1)):
         if stays[first]:
             stays[close[first]] = False
     return chosen[stays]
 
 
-def spread_rows(unit: Array, limit: int) -> NDArray[np.intp]:
+def spread_rows(rows: Vectors, limit: int) -> NDArray[np.intp]:
     """Representatives: the row that the chosen ones explain least, again and again.
 
     Greedy column-pivoted Gram–Schmidt (Golub & Van Loan, Matrix Computations, 4th ed., §5.4.2), which looks
     at no claim and is the same on every run.
     """
-    residual = unit.copy()
+    residual = rows.astype(np.float64)
     chosen: list[int] = []
-    for _ in range(min(limit, unit.shape[0])):
+    for _ in range(min(limit, rows.shape[0])):
         mass = np.einsum("ij,ij->i", residual, residual)
         mass[chosen] = -1.0
         best = int(mass.argmax())

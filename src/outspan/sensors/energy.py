@@ -295,8 +295,8 @@ class _Request:
             done = self._against(indices, C, E, select_rows(policy, E, None))
         return dict(zip(indices, done, strict=True))
 
-    def _rows(self) -> Array:
-        return _unit(self.vectors.rows[[self.vectors.of[sentence.core] for sentence in self.sentences]])
+    def _rows(self) -> NDArray[np.float32]:
+        return self.vectors.rows[[self.vectors.of[sentence.core] for sentence in self.sentences]]
 
     def _vector(self, i: int) -> Array:
         return np.asarray(self.vectors.rows[self.vectors.of[self.claims[i].core]], dtype=np.float64)
@@ -305,16 +305,18 @@ class _Request:
         """What the measurement of claim i is computed from."""
         E, vector = self._rows(), self._vector(i)
         chosen = select_rows(self.sensor.evidence, E, vector).rows
-        return Work(vector, factor(E[chosen]), [self.sentences[row] for row in chosen])
+        return Work(vector, factor(E[chosen].astype(np.float64)), [self.sentences[row] for row in chosen])
 
-    def _against(self, indices: Sequence[int], C: Array, E: Array, selection: Selection) -> list[Measurement]:
+    def _against(
+        self, indices: Sequence[int], C: Array, E: NDArray[np.float32], selection: Selection
+    ) -> list[Measurement]:
         """Measure claims ``C`` (m, d) against the selected rows of ``E`` (n, d).
 
         The rows are factored once. Each claim is then projected alone, since a product of another shape
         rounds in another order: a claim has the same bits whatever stands beside it, and a replay can be
         exact. Beside the embedding this costs nothing that can be seen.
         """
-        subspace = factor(E[selection.rows])
+        subspace = factor(E[selection.rows].astype(np.float64))
         spectrum = describe_spectrum(subspace, self.sensor.rank)
         sentences = [self.sentences[row] for row in selection.rows]
         proxies = {name: proxy(C, subspace) for name, proxy in self.sensor.proxies.items()}
@@ -460,8 +462,3 @@ def _named(proxies: Sequence[Proxy]) -> dict[str, Proxy]:
         contract.name if names.count(contract.name) == 1 else str(contract): proxy
         for contract, proxy in zip(contracts, proxies, strict=True)
     }
-
-
-def _unit(rows: NDArray[np.float32]) -> Array:
-    E = rows.astype(np.float64)
-    return np.asarray(E / np.sqrt(np.einsum("ij,ij->i", E, E))[:, None])
