@@ -36,9 +36,7 @@ def run(tmp_path: Path) -> Callable[..., tuple[RunSummary, list[dict[str, Any]],
         source.write_bytes(
             b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines)
         )
-        summary = measure_file(
-            source, out, sensor or EnergySensor(FakeEmbedder()), overwrite=True, **options
-        )
+        summary = measure_file(source, out, sensor or EnergySensor(FakeEmbedder()), overwrite=True, **options)
         assert sorted(path.name for path in tmp_path.iterdir() if "partial" in path.name) == []
         return summary, read(out), read(tmp_path / "out.errors.jsonl")
 
@@ -106,14 +104,28 @@ def assert_alike(found: Any, wanted: Any, where: str = "") -> None:
 
 
 def test_columns_are_kept_in_order(run: Any) -> None:
-    given = {"zeta": [1, {"ä": None}], **GOOD, "Id": 7, "big": 2**70, "text": "line\u2028sep\u0085", "float": 0.1}
+    given = {
+        "zeta": [1, {"ä": None}],
+        **GOOD,
+        "Id": 7,
+        "big": 2**70,
+        "text": "line\u2028sep\u0085",
+        "float": 0.1,
+    }
     _, (row,), _ = run(given)
     assert list(row)[: len(given)] == list(given)
     assert {name: row[name] for name in given} == given
 
 
 def test_columns_with_the_names_of_results_are_renamed(run: Any) -> None:
-    given = {"energy": 0.5, "input.energy": "mine", "state": "old", **GOOD, "input.state": 1, "input.input.state": 2}
+    given = {
+        "energy": 0.5,
+        "input.energy": "mine",
+        "state": "old",
+        **GOOD,
+        "input.state": 1,
+        "input.input.state": 2,
+    }
     _, (row,), _ = run(given)
     assert row["input.energy"] == "mine"
     assert row["input.input.energy"] == 0.5
@@ -154,7 +166,9 @@ def test_no_evidence_is_one_state(run: Any, row: dict[str, Any]) -> None:
     assert found["reason"]
 
 
-@pytest.mark.parametrize("claim", ["", "  \n", "\u200b", "Hi there! Happy to help.", "## Only a heading", "👍"])
+@pytest.mark.parametrize(
+    "claim", ["", "  \n", "\u200b", "Hi there! Happy to help.", "## Only a heading", "👍"]
+)
 @pytest.mark.parametrize("evidence", [EVIDENCE, []])
 def test_no_claim(run: Any, claim: str, evidence: list[Any]) -> None:
     _, (found,), _ = run({"claim": claim, "evidence": evidence})
@@ -184,7 +198,9 @@ def test_an_embedder_that_raises_fails_its_texts_only(run: Any) -> None:
 
 def test_whole_claims(run: Any) -> None:
     claim = "The bridge opened in 1932. Ships sank."
-    _, (row, empty), _ = run({"claim": claim, "evidence": EVIDENCE}, {"claim": "", "source": "x"}, unit="whole")
+    _, (row, empty), _ = run(
+        {"claim": claim, "evidence": EVIDENCE}, {"claim": "", "source": "x"}, unit="whole"
+    )
     (one,) = row["sentences"]
     assert (one["start"], one["end"], one["text"]) == (0, len(claim), claim)
     assert row["energy"] == row["energy_mean"] == one["energy"]
@@ -270,13 +286,19 @@ def test_line_beyond_the_limit_is_a_bad_row(run: Any) -> None:
 
 
 def test_duplicate_ids_are_fine(run: Any) -> None:
-    _, rows, _ = run(GOOD, GOOD, {**GOOD, "evidence": [{"id": "x", "text": "One."}, {"id": "x", "text": "Two."}]})
+    _, rows, _ = run(
+        GOOD, GOOD, {**GOOD, "evidence": [{"id": "x", "text": "One."}, {"id": "x", "text": "Two."}]}
+    )
     assert [row["id"] for row in rows] == ["a", "a", "a"]
 
 
 def test_batches_do_not_change_a_row(run: Any) -> None:
     lines = [
-        {"id": i, "claim": f"Ship {i % 7} sank. The bridge opened in {1900 + i}.", "source": f"Ship {i % 3} sank. So."}
+        {
+            "id": i,
+            "claim": f"Ship {i % 7} sank. The bridge opened in {1900 + i}.",
+            "source": f"Ship {i % 3} sank. So.",
+        }
         for i in range(40)
     ]
     one = run(*lines, batch_texts=1)[1]
@@ -357,7 +379,9 @@ class TestOutputPath:
         before = sorted(tmp_path.iterdir())
         embedder = FakeEmbedder()
         with pytest.raises(InputError, match=problem):
-            measure_file(source, tmp_path / name.format(tmp_path.name), EnergySensor(embedder), overwrite=True)
+            measure_file(
+                source, tmp_path / name.format(tmp_path.name), EnergySensor(embedder), overwrite=True
+            )
         assert embedder.calls == []
         assert sorted(tmp_path.iterdir()) == before
 

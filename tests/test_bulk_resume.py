@@ -29,7 +29,11 @@ def write_input(folder: Path, rows: int = ROWS) -> Path:
     source = folder / "in.jsonl"
     with source.open("w", encoding="utf-8") as stream:
         for i in range(rows):
-            row: dict[str, object] = {"id": i, "claim": f"Ship {i} sank. Hi there!", "source": f"Ship {i // 3} met fog."}
+            row: dict[str, object] = {
+                "id": i,
+                "claim": f"Ship {i} sank. Hi there!",
+                "source": f"Ship {i // 3} met fog.",
+            }
             if i % 5 == 4:
                 row["claim"] = None
             stream.write(json.dumps(row) + ("\n\n" if i % 7 == 0 else "\n"))
@@ -179,7 +183,10 @@ def test_kill_9_at_random_moments(tmp_path: Path, expected: dict[str, bytes]) ->
         if code == 0:
             break
         assert code == -signal.SIGKILL
-        assert not (tmp_path / "out.jsonl").exists() or (tmp_path / "out.jsonl").read_bytes() == expected["out.jsonl"]
+        assert (
+            not (tmp_path / "out.jsonl").exists()
+            or (tmp_path / "out.jsonl").read_bytes() == expected["out.jsonl"]
+        )
     assert kills >= 5
     assert contents(tmp_path) == expected
 
@@ -215,7 +222,10 @@ def test_resuming_does_not_embed_again_what_is_done(tmp_path: Path) -> None:
     ("options", "named"),
     [
         ({"unit": "whole"}, "unit: then sentences, now whole"),
-        ({"sensor": EnergySensor(FakeEmbedder(dimension=8), rank="cap:4")}, "regime.rank_policy: then cap:64, now cap:4"),
+        (
+            {"sensor": EnergySensor(FakeEmbedder(dimension=8), rank="cap:4")},
+            "regime.rank_policy: then cap:64, now cap:4",
+        ),
         ({"sensor": EnergySensor(FakeEmbedder(dimension=8, seed=1))}, "regime.embedder.weights_digest"),
         ({"sensor": EnergySensor(FakeEmbedder(dimension=8), proxies=["max_cosine"])}, "proxies.max_cosine"),
     ],
@@ -365,7 +375,9 @@ def test_no_room_on_the_disk(tmp_path: Path, expected: dict[str, bytes]) -> None
     assert contents(tmp_path) == expected
 
 
-def test_full_disk_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: dict[str, bytes]) -> None:
+def test_full_disk_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: dict[str, bytes]
+) -> None:
     write_input(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))

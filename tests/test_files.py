@@ -35,7 +35,9 @@ class TestText:
         path.write_bytes("One.\r\nTwo.\u2028Three.\u0085Four.\rFive.\n".encode())
         assert read_text(path) == "One.\r\nTwo.\u2028Three.\u0085Four.\rFive.\n"
 
-    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+    @pytest.mark.parametrize(
+        "encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
+    )
     def test_wide_encodings_are_refused_by_name(self, tmp_path: Path, encoding: str) -> None:
         path = tmp_path / "a.txt"
         path.write_bytes("Trams run.".encode(encoding))
@@ -43,7 +45,8 @@ class TestText:
             read_text(path)
 
     @pytest.mark.parametrize(
-        ("head", "kind"), [(b"%PDF-1.7", "PDF"), (b"PK\x03\x04", "ZIP"), (b"\x1f\x8b\x08", "gzip"), (b"PAR1", "Parquet")]
+        ("head", "kind"),
+        [(b"%PDF-1.7", "PDF"), (b"PK\x03\x04", "ZIP"), (b"\x1f\x8b\x08", "gzip"), (b"PAR1", "Parquet")],
     )
     def test_known_binaries_are_refused_by_name(self, tmp_path: Path, head: bytes, kind: str) -> None:
         path = tmp_path / "a.txt"
@@ -124,7 +127,9 @@ class TestEvidence:
 
     def test_passages_by_line(self, tmp_path: Path) -> None:
         path = tmp_path / "p.jsonl"
-        path.write_text('"One."\n\n{"id": "b", "text": "Two."}\n{"id": 7, "content": "Three."}\n{"text": null}\nnull\n')
+        path.write_text(
+            '"One."\n\n{"id": "b", "text": "Two."}\n{"id": 7, "content": "Three."}\n{"text": null}\nnull\n'
+        )
         assert [(item.id, item.text) for item in read_evidence(path)] == [
             ("p.jsonl:1", "One."),
             ("b", "Two."),
@@ -136,7 +141,10 @@ class TestEvidence:
     def test_passages_as_a_list(self, tmp_path: Path) -> None:
         path = tmp_path / "p.json"
         path.write_text('["One.",\n {"passage": "Two."}]')
-        assert [(item.id, item.text) for item in read_evidence(path)] == [("p.json:1", "One."), ("p.json:2", "Two.")]
+        assert [(item.id, item.text) for item in read_evidence(path)] == [
+            ("p.json:1", "One."),
+            ("p.json:2", "Two."),
+        ]
 
     @pytest.mark.parametrize(
         ("line", "problem"),
@@ -149,7 +157,9 @@ class TestEvidence:
             ("NaN", "holds NaN"),
         ],
     )
-    def test_a_passage_that_cannot_be_used_stops_the_work(self, tmp_path: Path, line: str, problem: str) -> None:
+    def test_a_passage_that_cannot_be_used_stops_the_work(
+        self, tmp_path: Path, line: str, problem: str
+    ) -> None:
         path = tmp_path / "p.jsonl"
         path.write_text(f'"One."\n{line}\n')
         with pytest.raises(InputError, match=rf"p\.jsonl, line 2: .*{problem}") as caught:
@@ -182,7 +192,9 @@ class TestJsonLines:
 
     def test_records_are_split_on_newline_only(self) -> None:
         texts = ["a\u2028b", "a\u2029b", "a\u0085b", "a\x0bb", "a\x1cb"]
-        data = "".join(json.dumps(text, ensure_ascii=text.isprintable()) + "\n" for text in texts[:3]).encode()
+        data = "".join(
+            json.dumps(text, ensure_ascii=text.isprintable()) + "\n" for text in texts[:3]
+        ).encode()
         data += b"".join(json.dumps(text).encode() + b"\n" for text in texts[3:])
         assert [line.value for line in lines_of(data)] == texts
         assert "\u2028".encode() in data
@@ -217,7 +229,9 @@ class TestJsonLines:
         assert bad.excerpt.startswith("{")
         assert len(bad.excerpt) <= 200
 
-    @pytest.mark.parametrize("raw", [b'{"claim": "Half a sen', b'{"claim": "x", "evid', b'{"claim": "x"', b'{"claim":'])
+    @pytest.mark.parametrize(
+        "raw", [b'{"claim": "Half a sen', b'{"claim": "x", "evid', b'{"claim": "x"', b'{"claim":']
+    )
     def test_cut_off_last_line(self, raw: bytes) -> None:
         good, cut = lines_of(b'{"claim": "x"}\n' + raw)
         assert good.error is None
@@ -277,7 +291,11 @@ class TestJsonLines:
     @given(
         values=st.lists(
             st.recursive(
-                st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+                st.none()
+                | st.booleans()
+                | st.integers()
+                | st.floats(allow_nan=False, allow_infinity=False)
+                | st.text(),
                 lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
                 max_leaves=6,
             ),
@@ -286,7 +304,9 @@ class TestJsonLines:
         chunk=st.integers(1, 40),
         cut=st.integers(0, 8),
     )
-    def test_count_in_is_count_out_wherever_a_read_ends(self, values: list[object], chunk: int, cut: int) -> None:
+    def test_count_in_is_count_out_wherever_a_read_ends(
+        self, values: list[object], chunk: int, cut: int
+    ) -> None:
         encoded = [
             json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
             if "\\ud" not in json.dumps(value)
