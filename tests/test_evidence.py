@@ -127,3 +127,33 @@ def test_representatives_span_what_a_low_rank_set_spans() -> None:
 def test_an_item_is_taken_as_it_is() -> None:
     item = EvidenceItem(id="x", text="Kept.")
     assert EvidenceItem.of(item, 5) is item
+
+
+def test_weights_decide_who_finds_a_place() -> None:
+    E = unit(np.random.default_rng(3), 6)
+    claim = E[0]
+    order = np.argsort(-(E @ claim))
+    weights = np.ones(6)
+    weights[order[-1]] = 100.0
+    chosen = select_rows(EvidencePolicy(limit=2), E, claim, weights)
+    assert set(chosen.rows) == {0, order[-1]}
+    assert set(select_rows(EvidencePolicy(limit=2), E, claim).rows) == set(order[:2])
+    spread = select_rows(EvidencePolicy(select="spread", limit=1), E, None, weights)
+    assert spread.rows.tolist() == [order[-1]]
+
+
+def test_weights_come_with_items_and_zero_leaves_out() -> None:
+    found = EvidenceSet.of(
+        [{"id": "a", "text": "Kept.", "weight": 2}, {"text": "Gone.", "weight": 0}, {"text": "Kept."}]
+    )
+    assert [(s.id, s.weight, s.multiplicity) for s in found.sentences] == [("a#0", 2.0, 2)]
+    assert [(entry.id, entry.reason) for entry in found.left_out] == [
+        ("1", "weight 0"),
+        ("2#0", "repeats a#0"),
+    ]
+
+
+@pytest.mark.parametrize("weight", [-1, float("nan"), float("inf"), "2", None])
+def test_a_weight_that_is_none_is_refused(weight: object) -> None:
+    with pytest.raises(ValueError, match="weight"):
+        EvidenceSet.of([{"text": "x", "weight": weight}])

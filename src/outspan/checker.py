@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outspan.claims import Claim, split_claims
+from outspan.evidence import EvidenceSet
 from outspan.measurement import Contract, Measurement, Tally, tally
 from outspan.sensors.energy import EnergySensor, EvidenceInput
 
@@ -46,6 +47,7 @@ class Check:
     regime: Mapping[str, object]
     fingerprint: str
     proxy_fingerprints: Mapping[str, str]
+    evidence: EvidenceSet
     claims: tuple[CheckedClaim, ...]
 
     @property
@@ -61,6 +63,7 @@ class Check:
             "proxy_fingerprints": dict(self.proxy_fingerprints),
             "regime": dict(self.regime),
             "summary": self.summary.to_dict(),
+            "evidence": self.evidence.to_dict(),
             "claims": [checked.to_dict() for checked in self.claims],
         }
 
@@ -92,12 +95,14 @@ def check(answer: str, evidence: EvidenceInput, sensor: EnergySensor | None = No
     """
     sensor = EnergySensor() if sensor is None else sensor
     claims = split_claims(answer)
-    measured = sensor.measure_many([(claims, evidence)])[0]
+    sentences = EvidenceSet.of(evidence)
+    measured = sensor.measure_many([(claims, sentences)])[0]
     return Check(
         contract=sensor.contract,
         regime=sensor.regime.to_dict(),
         fingerprint=sensor.fingerprint,
         proxy_fingerprints=sensor.proxy_fingerprints,
+        evidence=sentences,
         claims=tuple(
             CheckedClaim(claim=claim, measurement=one) for claim, one in zip(claims, measured, strict=True)
         ),

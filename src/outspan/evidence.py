@@ -7,6 +7,7 @@ A policy says how. It changes the measurement, so it is part of the regime.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -37,10 +38,16 @@ class EvidenceItem:
 
     id: str
     text: str
+    weight: float = 1.0
+    """How much this source counts where not all evidence fits, ≥ 0; 0 leaves it out."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.weight) and self.weight >= 0.0):
+            raise ValueError(f"evidence item {self.id!r}: weight must be a number ≥ 0, not {self.weight}")
 
     @classmethod
     def of(cls, value: EvidenceLike, position: int) -> EvidenceItem:
-        """Accept a string, a mapping with ``text`` and perhaps ``id``, an item, or None for nothing.
+        """Accept a string, a mapping with ``text`` and perhaps ``id`` and ``weight``, an item, or None.
 
         Raises
         ------
@@ -54,12 +61,16 @@ class EvidenceItem:
         if isinstance(value, str):
             return cls(id=str(position), text=value)
         if isinstance(value, Mapping):
-            text, name = value.get("text"), value.get("id", position)
-            if (text is None or isinstance(text, str)) and isinstance(name, str | int):
-                return cls(id=str(name), text=text or "")
+            text, name, weight = value.get("text"), value.get("id", position), value.get("weight", 1.0)
+            if (
+                (text is None or isinstance(text, str))
+                and isinstance(name, str | int)
+                and isinstance(weight, int | float)
+            ):
+                return cls(id=str(name), text=text or "", weight=float(weight))
         raise ValueError(
-            f"evidence item {position} must be a string or an object with 'text' and perhaps 'id', "
-            f"not {type(value).__name__}"
+            f"evidence item {position} must be a string or an object with 'text' and perhaps 'id' (a string "
+            f"or a whole number) and 'weight' (a number), not {_shown(value)}"
         )
 
 
@@ -78,6 +89,8 @@ class EvidenceSentence:
     """What is embedded."""
     multiplicity: int
     """How many sentences were handed in with this very core, itself included."""
+    weight: float = 1.0
+    """The largest weight of the items that hold it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +159,15 @@ class EvidenceSet:
     """Sentences before repeats were merged."""
     left_out: tuple[LeftOut, ...] = field(default=())
 
+    def to_dict(self) -> dict[str, object]:
+        """What was handed in and what of it takes no part, by id; the texts are the caller's own."""
+        return {
+            "supplied": self.supplied,
+            "sentences": self.found,
+            "distinct": len(self.sentences),
+            "left_out": [{"id": entry.id, "reason": entry.reason} for entry in self.left_out],
+        }
+
     @classmethod
     def of(cls, evidence: Iterable[EvidenceLike] | EvidenceSet | str | None) -> EvidenceSet:
         """Split, clean and merge evidence.
@@ -160,6 +182,9 @@ class EvidenceSet:
         left_out: list[LeftOut] = []
         found = 0
         for item in items:
+            if item.weight == 0.0:
+                left_out.append(LeftOut(id=item.id, reason="weight 0"))
+                continue
             if is_blank(item.text):
                 left_out.append(LeftOut(id=item.id, reason="blank"))
                 continue
@@ -173,7 +198,11 @@ class EvidenceSet:
                 found += 1
                 if core in kept:
                     first = kept[core]
-                    kept[core] = replace(first, multiplicity=first.multiplicity + 1)
+                    kept[core] = replace(
+                        first,
+                        multiplicity=first.multiplicity + 1,
+                        weight=max(first.weight, item.weight),
+                    )
                     left_out.append(LeftOut(id=name, reason=f"repeats {first.id}"))
                     continue
                 kept[core] = EvidenceSentence(
@@ -184,12 +213,21 @@ class EvidenceSet:
                     text=span.text,
                     core=core,
                     multiplicity=1,
+                    weight=item.weight,
                 )
         return cls(sentences=tuple(kept.values()), supplied=len(items), found=found, left_out=tuple(left_out))
 
 
 EVIDENCE_THOUGH_NO_CLAIM = frozenset({"heading", "code", "table header"})
 """Spans that claim nothing in an answer but do inform a reader of the evidence."""
+
+
+def _shown(value: object) -> str:
+    return (
+        type(value).__name__
+        if not isinstance(value, Mapping)
+        else f"an object with {sorted(map(str, value))}"
+    )
 
 
 def _items(evidence: Iterable[EvidenceLike] | str | None) -> list[EvidenceItem]:
@@ -206,7 +244,7 @@ def _items(evidence: Iterable[EvidenceLike] | str | None) -> list[EvidenceItem]:
         # Two items may share an id in the wild; the position keeps every sentence nameable.
         name = item.id if item.id not in seen else f"{item.id}@{position}"
         seen.add(name)
-        unique.append(EvidenceItem(id=name, text=item.text))
+        unique.append(replace(item, id=name))
     return unique
 
 
@@ -222,10 +260,15 @@ class Selection:
     """Rows left out because the limit was reached."""
 
 
-def select_rows(policy: EvidencePolicy, rows: Vectors, claim: Array | None) -> Selection:
+def select_rows(
+    policy: EvidencePolicy, rows: Vectors, claim: Array | None, weights: Array | None = None
+) -> Selection:
     """Choose rows of ``rows`` (n, d), of unit length; ``nearest`` beyond the limit needs ``claim`` (d,).
 
-    Ties are broken by position, so that the choice is the same on every run.
+    ``weights`` (n,), all 1 by default, decide only who finds a place: ``nearest`` ranks by
+    weight · (1 + cosine), ``spread`` by weight · mass not yet explained. Once inside, every row counts the
+    same: a subspace knows no more and less of a direction. Ties are broken by position, so that the choice is
+    the same on every run.
     """
     n = rows.shape[0]
     if policy.select == "all" or n <= policy.limit:
@@ -233,9 +276,12 @@ def select_rows(policy: EvidencePolicy, rows: Vectors, claim: Array | None) -> S
     elif policy.select == "nearest":
         if claim is None:
             raise ValueError("selecting the nearest evidence needs a claim")
-        chosen = np.sort(np.argsort(-_cosines(rows, claim), kind="stable")[: policy.limit])
+        closeness = 1.0 + _cosines(rows, claim)
+        if weights is not None:
+            closeness *= weights
+        chosen = np.sort(np.argsort(-closeness, kind="stable")[: policy.limit])
     else:
-        chosen = spread_rows(rows, policy.limit)
+        chosen = spread_rows(rows, policy.limit, weights)
     kept = merge_near(rows, chosen, policy.merge)
     return Selection(rows=kept, merged=len(chosen) - len(kept), beyond_limit=n - len(chosen))
 
@@ -271,7 +317,7 @@ def merge_near(rows: Vectors, chosen: NDArray[np.intp], cosine: float) -> NDArra
     return chosen[stays]
 
 
-def spread_rows(rows: Vectors, limit: int) -> NDArray[np.intp]:
+def spread_rows(rows: Vectors, limit: int, weights: Array | None = None) -> NDArray[np.intp]:
     """Representatives: the row that the chosen ones explain least, again and again.
 
     Greedy column-pivoted Gram–Schmidt (Golub & Van Loan, Matrix Computations, 4th ed., §5.4.2), which looks
@@ -281,12 +327,14 @@ def spread_rows(rows: Vectors, limit: int) -> NDArray[np.intp]:
     chosen: list[int] = []
     for _ in range(min(limit, rows.shape[0])):
         mass = np.einsum("ij,ij->i", residual, residual)
+        if weights is not None:
+            mass *= weights
         mass[chosen] = -1.0
         best = int(mass.argmax())
         chosen.append(best)
         if mass[best] < 1e-12:
             continue
-        direction = residual[best] / np.sqrt(mass[best])
+        direction = residual[best] / np.linalg.norm(residual[best])
         residual -= np.outer(residual @ direction, direction)
     return np.sort(np.asarray(chosen, dtype=np.intp))
 

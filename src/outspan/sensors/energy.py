@@ -290,13 +290,17 @@ class _Request:
         if claim_decides(policy, len(E)):
             done: list[Measurement] = []
             for i, claim in zip(indices, C, strict=True):
-                done += self._against([i], claim[None, :], E, select_rows(policy, E, claim))
+                done += self._against([i], claim[None, :], E, select_rows(policy, E, claim, self._weights()))
         else:
-            done = self._against(indices, C, E, select_rows(policy, E, None))
+            done = self._against(indices, C, E, select_rows(policy, E, None, self._weights()))
         return dict(zip(indices, done, strict=True))
 
     def _rows(self) -> NDArray[np.float32]:
         return self.vectors.rows[[self.vectors.of[sentence.core] for sentence in self.sentences]]
+
+    def _weights(self) -> Array | None:
+        weights = np.asarray([sentence.weight for sentence in self.sentences])
+        return None if (weights == 1.0).all() else weights
 
     def _vector(self, i: int) -> Array:
         return np.asarray(self.vectors.rows[self.vectors.of[self.claims[i].core]], dtype=np.float64)
@@ -304,7 +308,7 @@ class _Request:
     def work(self, i: int) -> Work:
         """What the measurement of claim i is computed from."""
         E, vector = self._rows(), self._vector(i)
-        chosen = select_rows(self.sensor.evidence, E, vector).rows
+        chosen = select_rows(self.sensor.evidence, E, vector, self._weights()).rows
         return Work(vector, factor(E[chosen].astype(np.float64)), [self.sentences[row] for row in chosen])
 
     def _against(
