@@ -141,7 +141,10 @@ class RankPolicy:
         return cls("cap" if kind == "cap" else "variance", number)
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.value:g}"
+        if self.kind == "cap":
+            return f"cap:{int(self.value)}"
+        short = f"{self.value:g}"
+        return f"variance:{short if float(short) == self.value else repr(float(self.value))}"
 
     def retained(self, singular_values: Array, numeric_rank: int) -> int:
         """Number r of retained directions, 0 ≤ r ≤ ρ."""
