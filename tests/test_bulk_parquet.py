@@ -69,7 +69,12 @@ def plain(value: Any, field: Any) -> Any:
 
 def unmapped(sentence: dict[str, Any]) -> dict[str, Any]:
     evidence = {**sentence["evidence"], "left_out": dict(sentence["evidence"]["left_out"])}
-    return {**sentence, "evidence": evidence}
+    proxies = {} if sentence["proxies"] is None else {"proxies": sentence["proxies"]}
+    return {
+        **{name: value for name, value in sentence.items() if name != "proxies"},
+        "evidence": evidence,
+        **proxies,
+    }
 
 
 def test_same_rows_in_the_same_order(both: tuple[Path, Path]) -> None:

@@ -157,7 +157,7 @@ def test_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
 def test_bar_on_a_terminal(tmp_path: Path) -> None:
     write(tmp_path, *[GOOD] * 3)
     ours, theirs = pty.openpty()
-    with open(ours, "rb", buffering=0) as screen:
+    with os.fdopen(ours, "rb", buffering=0) as screen:
         child = subprocess.Popen(
             command("in.jsonl", "-o", "out.jsonl"), cwd=tmp_path, stderr=theirs, stdout=subprocess.PIPE
         )
