@@ -13,6 +13,7 @@ import click
 from outspan import __version__
 from outspan.cli.check import check
 from outspan.cli.contract import contract
+from outspan.cli.inspect import inspect
 from outspan.cli.measure import measure
 from outspan.cli.models import models
 from outspan.errors import OutspanError
@@ -31,7 +32,7 @@ def cli() -> None:
     """
 
 
-for command in (check, measure, contract, models):
+for command in (check, measure, inspect, contract, models):
     cli.add_command(command)
 
 
