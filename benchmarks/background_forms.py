@@ -1,7 +1,7 @@
 """Which form of ``background_adjusted`` stays put while unrelated evidence is added, and at what price.
 
     python benchmarks/background_forms.py DATA_DIR --half choose   every scope and form, choosing half of WiCE
-    python benchmarks/background_forms.py DATA_DIR --half report   the chosen one, other half and QAGS
+    python benchmarks/background_forms.py DATA_DIR --half report   the chosen one, other half, and of QAGS
 
 To each claim's evidence (its five nearest sentences, or all of it) 0, 5, 20, 64, 200 and 384 sentences of
 other sources of the same set are added, nested. A value should depend on the claim, not on the size:
@@ -123,14 +123,15 @@ def measure(
         E, c = vectors.of(example.evidence), vectors.of(example.claim[:1])
         if nearest is not None:
             E = E[np.argsort(-(E @ c[0]))[:nearest]]
+        known = {example.group}  # sources that are not unrelated to what is measured
         if claims == "copied":
             c = E[:1]
         elif claims == "foreign":
             others = [other for other in dataset.examples if other.group != example.group]
-            c = vectors.of(others[int(rng.integers(len(others)))].claim[:1])
-        added = pool_vectors[
-            rng.choice(np.flatnonzero(pool_groups != example.group), max(ADDED), replace=False)
-        ]
+            other = others[int(rng.integers(len(others)))]
+            c, known = vectors.of(other.claim[:1]), known | {other.group}
+        unrelated = np.flatnonzero(~np.isin(pool_groups, list(known)))
+        added = pool_vectors[rng.choice(unrelated, max(ADDED), replace=False)]
         for j, size in enumerate(ADDED):
             for scope, e, b in scoped(c, np.vstack([E, added[:size]]), bank, set(wanted)):
                 for form in (name for name in FORMS if name in wanted[scope]):
@@ -196,8 +197,7 @@ def report(folder: Path, vectors: Vectors) -> Iterator[dict[str, object]]:
     scope, form = CHOSEN
     wanted = {name: {RAW} for name in CAPS} | {scope: {RAW, form}}
     for name in ("wice_claims", "qags_cnndm", "qags_xsum"):
-        dataset = read_dataset(folder, name)
-        dataset = prepare(half(dataset, choosing=False) if name == "wice_claims" else dataset, vectors)
+        dataset = prepare(half(read_dataset(folder, name), choosing=False), vectors)
         y = np.array([example.unsupported for example in dataset.examples])
         for claims, base in (("own", 5), ("own", None), ("foreign", 5), ("copied", 5)):
             for (where, what), X in measure(

@@ -7,11 +7,14 @@ by the largest and by the mean of its sentences' values. PubMedQA has no unsuppo
 also set against the foreign abstract whose centroid is nearest to that of its own. All evidence sentences are
 used, exact repeats merged.
 
-* auc [low, high]   95 % percentile interval of a bootstrap over sources (1,000 draws) * diff [low, high]  AUC
-minus that of max_cosine, same draws * cut               share of examples whose evidence the cap, k or q
-really cut; empty where nothing is ever cut * residual          AUC after evidence size and claim length are
-taken out: residual of a regression of ranks * R²                share of the variance of the value's ranks
-that this regression explains
+* auc [low, high]   95 % percentile interval of a bootstrap over sources (1,000 draws)
+* diff [low, high]  AUC minus that of max_cosine, same draws
+* cut               share of examples whose evidence the cap, k or q really cut; empty where nothing is cut
+* residual          AUC after evidence size and claim length are taken out: residual of a regression of ranks
+* R²                share of the variance of the value's ranks that this regression explains
+
+*Background level alone* is how well the evidence explains sentences that have nothing to do with it: where
+that tells the classes apart, the way in which the evidence was picked does.
 
 A set is a row for each proxy and one for each confound alone; printed as Markdown, written as JSON Lines.
 """
@@ -46,6 +49,7 @@ from labelled import (
     with_foreign_abstracts,
 )
 from outspan.background import Bank, draw, shipped
+from outspan.geometry.energy import energies
 from outspan.geometry.proxies import BackgroundAdjusted, EnergyVariance, FittedProxy, Proxy, make_proxy
 from outspan.geometry.subspace import RankPolicy, Subspace, factor
 
@@ -71,6 +75,7 @@ TEXT_FORMS = (
 )
 BASELINE = "max_cosine"
 CORPUS = "background_adjusted, corpus bank"
+LEVEL, CORPUS_LEVEL = "background level alone", "background level alone, corpus bank"
 DRAWS, SEED = 1000, 0
 
 
@@ -82,6 +87,8 @@ class Measured:
     """By label: for each example the values of its sentences, larger meaning further outside."""
     cut: dict[str, list[bool | None]]
     """By label: whether something of the example's evidence was cut off; None where the proxy never cuts."""
+    level: dict[str, list[float]]
+    """By bank: minus its mean log energy against the example's evidence, which knows nothing of the claim."""
 
 
 def part(dataset: Dataset, measured: Measured) -> tuple[Dataset, Measured]:
@@ -90,6 +97,7 @@ def part(dataset: Dataset, measured: Measured) -> tuple[Dataset, Measured]:
     return half(dataset, choosing=False), Measured(
         values={label: [found[i] for i in kept] for label, found in measured.values.items()},
         cut={label: [found[i] for i in kept] for label, found in measured.cut.items()},
+        level={bank: [found[i] for i in kept] for bank, found in measured.level.items()},
     )
 
 
@@ -131,7 +139,13 @@ def measure(dataset: Dataset, vectors: Vectors, proxies: dict[str, Proxy]) -> Me
     labels = [*proxies, CORPUS]
     values: dict[str, list[Array]] = {label: [] for label in labels}
     cut: dict[str, list[bool | None]] = {label: [] for label in labels}
-    _, corpus = corpus_bank(dataset, vectors)
+    level: dict[str, list[float]] = {LEVEL: [], CORPUS_LEVEL: []}
+    bank, corpus = corpus_bank(dataset, vectors)
+    shipped_vectors, bank_vectors, bank_groups = (
+        vectors.of(shipped().texts),
+        vectors.of(bank.texts),
+        np.array(bank.groups),
+    )
     owner = {text: group for group, text in owned_sentences(dataset.examples)}
     factored: dict[tuple[str, ...], Subspace] = {}
     for example in dataset.examples:
@@ -146,7 +160,14 @@ def measure(dataset: Dataset, vectors: Vectors, proxies: dict[str, Proxy]) -> Me
             found = proxy(vectors.of(example.claim), subspace)
             values[label].append(found if proxy.direction == "higher_means_less_contained" else -found)
             cut[label].append(cuts(proxy, subspace))
-    return Measured(values=values, cut=cut)
+        level[LEVEL].append(-typical_log(shipped_vectors, subspace))
+        level[CORPUS_LEVEL].append(-typical_log(bank_vectors[~np.isin(bank_groups, list(sources))], subspace))
+    return Measured(values=values, cut=cut, level=level)
+
+
+def typical_log(bank: Array, subspace: Subspace) -> float:
+    """Mean log energy of background claims, cap 64."""
+    return float(np.log(np.maximum(energies(bank, subspace, RankPolicy("cap", 64)).energy, 1e-12)).mean())
 
 
 def cuts(proxy: Proxy, subspace: Subspace) -> bool | None:
@@ -208,7 +229,9 @@ def score(dataset: Dataset, measured: Measured, how: str, context: Row) -> Itera
             "residual_auc": auc(residual, y[there]),
             "explained_by_confounds": explained,
         }
-    for name, values in (("evidence size alone", size), ("claim length alone", length)):
+    levels = {name: np.array(found) for name, found in measured.level.items()}
+    alone = {"evidence size alone": size, "claim length alone": length} | levels
+    for name, values in alone.items():
         yield common | {
             "proxy": name,
             "measured": len(y),
