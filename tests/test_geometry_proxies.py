@@ -261,6 +261,19 @@ def test_local_span_is_the_energy_against_the_nearest_rows(case: Case, k: int) -
         assert value == pytest.approx(ready("energy(cap=none)")(c[None, :], factor(nearest))[0], abs=1e-9)
 
 
+def test_many_claims_are_measured_in_blocks_with_the_same_values() -> None:
+    case, many = make_case(9, 12), np.random.default_rng(0).normal(size=(300, D))
+    subspace, local = factor(case.E), ready("local_span(k=4)")
+    np.testing.assert_allclose(
+        local(many, subspace)[[0, 127, 128, 299]], local(many[[0, 127, 128, 299]], subspace)
+    )
+
+
+def test_kernel_refuses_evidence_that_it_cannot_factor() -> None:
+    with pytest.raises(ValueError, match="at most 5000 evidence rows, not 5001"):
+        make_proxy("kernel_rbf")([[1.0, 0.0]], factor(np.ones((5001, 2))))
+
+
 def test_evidence_less_similar_than_the_nearest_rows_leaves_local_span_alone() -> None:
     case = make_case(8, 12)
     far = -case.C.mean(axis=0) + 0.01 * np.random.default_rng(0).normal(size=(50, D))

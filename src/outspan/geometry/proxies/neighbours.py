@@ -15,6 +15,11 @@ KERNEL_TOLERANCE = 1e-8
 """Eigenvalues of a kernel matrix at or below this share of the largest are numerically zero: (1e-4)², as for
 σ²."""
 
+KERNEL_ROWS = 5000
+"""Most evidence rows whose n × n kernel matrix is factored: 200 MB, and about a minute on one core."""
+
+_BLOCK = 128  # claims whose nearest rows are gathered at once
+
 
 def projected_mass(gram: Array, products: Array, tolerance: float) -> Array:
     """‖P c‖² from inner products alone: ``bᵀ G⁺ b``, eigenvalues at or below ``tolerance·λ₁`` left out.
@@ -70,6 +75,11 @@ class LocalSpan(Proxy):
         object.__setattr__(self, "k", whole(self.name, "k", self.k))
 
     def _values(self, C: Array, subspace: Subspace) -> Array:
+        # In blocks: the gathered rows of all claims at once would be m·k·d numbers.
+        blocks = [C[start : start + _BLOCK] for start in range(0, C.shape[0], _BLOCK)]
+        return np.concatenate([self._block(block, subspace) for block in blocks])
+
+    def _block(self, C: Array, subspace: Subspace) -> Array:
         S = similarities(C, subspace)
         nearest = nearest_rows(S, self.k)
         rows = subspace.rows[nearest]
@@ -91,7 +101,12 @@ class KernelRbf(Proxy):
 
     Range
     -----
-    [0, 1]. One row gives ``1 − exp(−4γ(1 − cos θ))``. Costs n³ once for an evidence set.
+    [0, 1]. One row gives ``1 − exp(−4γ(1 − cos θ))``.
+
+    Raises
+    ------
+    ValueError
+        For more than 5,000 evidence rows, besides what every proxy refuses: the cost is n³ a set.
 
     Source
     ------
@@ -112,6 +127,11 @@ class KernelRbf(Proxy):
         object.__setattr__(self, "gamma", within(self.name, "gamma", self.gamma, 1e-6, 1e6))
 
     def _values(self, C: Array, subspace: Subspace) -> Array:
+        if subspace.n > KERNEL_ROWS:
+            raise ValueError(
+                f"{self.name} factors an n × n matrix and takes at most {KERNEL_ROWS} evidence rows, "
+                f"not {subspace.n}: select the evidence first"
+            )
         K = np.exp(-2.0 * self.gamma * (1.0 - np.clip(subspace.gram, -1.0, 1.0)))
         k_c = np.exp(-2.0 * self.gamma * (1.0 - similarities(C, subspace)))
         return clipped(1.0 - projected_mass(K, k_c.T, KERNEL_TOLERANCE))
