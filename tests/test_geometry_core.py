@@ -60,6 +60,7 @@ def measure(C, E, policy=UNCAPPED):
     return energies(C, factor(E), policy)
 
 
+@settings(deadline=None)
 @given(problems(), st.integers(1, 24))
 def test_energy_is_that_of_a_full_svd(problem, cap):
     E, C = problem
@@ -70,6 +71,7 @@ def test_energy_is_that_of_a_full_svd(problem, cap):
         np.testing.assert_allclose(got.energy, expected, atol=1e-8)
 
 
+@settings(deadline=None)
 @given(problems(kinds=("random", "deficient", "duplicated", "cone", "ill_conditioned")))
 def test_uncapped_energy_is_the_least_squares_residual(problem):
     E, C = problem
@@ -80,6 +82,7 @@ def test_uncapped_energy_is_the_least_squares_residual(problem):
         np.testing.assert_allclose(measure(C, E).energy, np.vecdot(residual, residual), atol=1e-8)
 
 
+@settings(deadline=None)
 @given(problems(), st.integers(1, 24))
 def test_identity_from_the_explicit_residual(problem, cap):
     E, C = problem
@@ -92,6 +95,7 @@ def test_identity_from_the_explicit_residual(problem, cap):
     np.testing.assert_allclose(B.T @ B, np.eye(got.rank), atol=1e-10)
 
 
+@settings(deadline=None)
 @given(st.floats(0.0, np.pi), st.integers(2, 50), st.integers(0, 1000))
 def test_one_vector_gives_the_squared_sine(theta, d, seed):
     frame = np.linalg.qr(np.random.default_rng(seed).standard_normal((d, 2)))[0]
@@ -106,6 +110,7 @@ def test_horizontal_axis():
     assert hallucination_energy([0.8, 0.6], [1.0, 0.0])["energy"] == 0.36
 
 
+@settings(deadline=None)
 @given(problems())
 def test_energy_never_rises_with_the_rank(problem):
     E, C = problem
@@ -116,6 +121,7 @@ def test_energy_never_rises_with_the_rank(problem):
     assert (np.diff(by_rank, axis=0) <= 1e-14).all()
 
 
+@settings(deadline=None)
 @given(
     problems(kinds=("random", "cone", "ill_conditioned", "deficient")), st.integers(1, 8), st.integers(0, 99)
 )
@@ -138,6 +144,7 @@ def test_invariances(problem, cap, seed):
             np.testing.assert_allclose(measure(other_c, other_e, policy).energy, before, atol=1e-8)
 
 
+@settings(deadline=None)
 @given(problems(kinds=("random", "cone")), st.integers(0, 99))
 def test_a_duplicated_row_changes_nothing_without_cap(problem, seed):
     E, C = problem
@@ -149,6 +156,7 @@ def test_a_duplicated_row_changes_nothing_without_cap(problem, seed):
         )
 
 
+@settings(deadline=None)
 @given(problems(kinds=("random", "cone", "duplicated")), st.integers(0, 99))
 def test_a_combination_of_rows_is_contained(problem, seed):
     E, _ = problem
@@ -263,6 +271,7 @@ def test_caller_may_change_a_small_array_afterwards():
     assert energies([[0.0, 0.0, 1.0]], subspace, UNCAPPED).energy[0] == 1.0
 
 
+@settings(deadline=None)
 @given(
     st.one_of(
         st.integers(1, 10**6).map(lambda r: RankPolicy("cap", r)),
@@ -282,6 +291,7 @@ def test_a_bad_rank_policy_is_refused(text):
         RankPolicy.parse(text)
 
 
+@settings(deadline=None)
 @given(problems(), st.floats(0.05, 1.0))
 def test_variance_keeps_the_fewest_directions_that_reach_the_share(problem, q):
     E, C = problem
@@ -292,7 +302,7 @@ def test_variance_keeps_the_fewest_directions_that_reach_the_share(problem, q):
     assert got.rank <= 1 or share[got.rank - 2] < q
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(st.sampled_from([1, 2, 100]), st.sampled_from([4, 40]), st.integers(0, 99))
 def test_claims_are_measured_alike_alone_and_together(m, n, seed):
     rng = np.random.default_rng(seed)

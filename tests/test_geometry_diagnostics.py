@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from outspan.geometry.diagnostics import (
     LEAVE_ONE_OUT_LIMIT,
@@ -20,6 +20,7 @@ from test_geometry_core import UNCAPPED, problems, unit
 CAP = RankPolicy("cap", 3)
 
 
+@settings(deadline=None)
 @given(problems())
 def test_the_spectrum_by_its_formulas(problem):
     E, _ = problem
@@ -48,6 +49,7 @@ def test_a_gap_that_is_closed_is_called_unstable():
     assert not describe_spectrum(factor(strong), CAP).unstable
 
 
+@settings(deadline=None)
 @given(problems(max_n=60))
 def test_the_claims_by_their_formulas(problem):
     E, C = problem
@@ -101,6 +103,7 @@ def without_each_row(C, E, policy):
 @pytest.mark.parametrize(
     "policy", [UNCAPPED, CAP, RankPolicy("cap", 1), RankPolicy("variance", 0.8)], ids=str
 )
+@settings(deadline=None)
 @given(problem=problems(max_n=14))
 def test_leave_one_out_is_plain_recomputation(policy, problem):
     E, C = problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outspan.geometry.energy import energies
@@ -29,6 +29,7 @@ def moved(rows, which, chord, rng):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
+@settings(deadline=None)
 @given(problem=problems(), exponent=st.floats(-6, 0), k=st.integers(1, 3), seed=st.integers(0, 999))
 def test_no_random_move_leaves_the_bounds(policy, problem, exponent, k, seed):
     E, C = unit(problem[0]), problem[1]

@@ -27,8 +27,14 @@ from outspan.geometry.subspace import (
     spectrum,
 )
 
-UNSTABLE_GAP = 0.01
-"""A relative spectral gap at the cutoff below this makes the retained subspace ``unstable``."""
+UNSTABLE_GAP = 1e-3
+"""A relative spectral gap (σ_r − σ_{r+1})/σ₁ below this makes the retained subspace ``unstable``.
+
+Rows that move by half the gap can, by Wedin's bound, exchange the last direction kept for the first one cut
+(``geometry.perturbation``). For 64 sentences σ₁ lies between 1 and 8, so that 1e-3 is a move of 0.0005 to
+0.004 in all: more than the 2e-7 a row by which two runtimes of one embedder differ, and less than any change
+of wording makes. A cutoff in the middle of a spectrum usually has a gap of some 4e-3. The flag
+speaks of the subspace: an energy moves much less, unless the claim lies along the exchanged directions."""
 
 LEAVE_ONE_OUT_LIMIT = 128
 """Above this many rows, leave-one-out is given only where a closed form exists: it costs n factorisations."""
@@ -156,7 +162,8 @@ def leave_one_out(
     Without its only row a set spans nothing and leaves the whole claim outside: energy 1.0, so the value is
     the explained share. (A caller that measures such a set gets the state NO_EVIDENCE instead.)
 
-    Returns None above ``LEAVE_ONE_OUT_LIMIT`` rows of the last two kinds, which cost n factorisations.
+    Returns None above ``LEAVE_ONE_OUT_LIMIT`` rows of the last two kinds, which cost n factorisations, and
+    for rows that were streamed.
 
     Source: Golub, *Some modified matrix eigenvalue problems*, SIAM Review 15 (1973), §5.
     """
@@ -165,7 +172,7 @@ def leave_one_out(
         inverse_diagonal = np.vecdot(subspace.whitener, subspace.whitener)
         weights = measured.coordinates @ subspace.whitener.T  # (m, n): G⁻¹ b
         return np.asarray(weights**2 / inverse_diagonal)
-    if subspace.n > LEAVE_ONE_OUT_LIMIT:
+    if subspace.n > LEAVE_ONE_OUT_LIMIT or subspace.vectors is None:
         return None
     if measured.cap_bound and policy.kind == "cap" and subspace.path == "gram":
         without = _downdated_energies(subspace.gram, measured.similarities, measured.rank)

@@ -13,9 +13,10 @@ subspace, φ = arcsin √energy, moves by no more than θ, so the energy stays i
 Where r can change, less can be said, and it is said: a direction gained lowers the energy and may lower it
 to 0; a direction lost raises it and may raise it to 1.
 
-The bound is for the worst move. In a search by gradient over moves of a single row the angle reached about
-half of θ on small sets; a random move reaches a few per cent of it. Read a wide interval as "not
-guaranteed" and not as "unstable".
+The bound is for the worst move and the worst claim. Climbing a claim's own gradient, one row at a time, the
+angle of random claims reached 24 % of θ for 6 rows at r = 2, 6 % for 12 to 24 rows at r = 4 to 8, and 1 %
+for 64 rows at r = 32; a random move, a tenth of that or less. Per unit of ε the angle never moved by more
+than 1.3. Read a wide interval as "not guaranteed" and not as "unstable".
 
 Sources: P.-Å. Wedin, BIT 12 (1972), 99–111; C. Davis & W. M. Kahan, SIAM J. Numer. Anal. 7 (1970), 1–46;
 G. W. Stewart & J. Sun, Matrix Perturbation Theory (1990), ch. V, thm 4.4.

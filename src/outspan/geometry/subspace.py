@@ -337,9 +337,15 @@ def _factor_covariance(given: NDArray[Any], tolerance: float) -> Subspace:
 
 def add_covariance(covariance: Array, rows: Array) -> Array:
     """Scale ``rows`` (k, d) to unit length in place and add ``rowsᵀ rows``; returns their norms (k,)."""
+    norms = scale_to_unit(rows)
+    covariance += rows.T @ rows
+    return norms
+
+
+def scale_to_unit(rows: Array) -> Array:
+    """Scale ``rows`` (k, d) to unit length in place, those without direction to 0; returns the norms (k,)."""
     norms = row_norms(rows, "evidence")
     rows *= np.divide(1.0, norms, out=np.zeros_like(norms), where=norms >= ZERO_NORM)[:, None]
-    covariance += rows.T @ rows
     return norms
 
 
