@@ -3,8 +3,8 @@
     python benchmarks/checking.py ../shared/data/qags_cnndm.jsonl
     python benchmarks/checking.py                     # the example that ships with the project
 
-Each row is checked as ``outspan check`` does it: split, embed, factor, measure with all diagnostics. No vector
-is taken from a cache. The share of the embedding is taken in the same run, by timing the calls of the embedder.
+Each row is checked as ``outspan check`` does it: split, embed, factor, measure with all diagnostics. No
+vector is taken from a cache. The embedding's share is taken in the same run, by timing the embedder's calls.
 """
 
 from __future__ import annotations
