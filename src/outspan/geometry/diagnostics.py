@@ -93,10 +93,10 @@ def nearest_rows(subspace: Subspace, measured: Energies) -> Nearest:
     claims = measured.unit_claims
     found = None if subspace.seen_nearest is None else subspace.seen_nearest(claims)
     start = 0
-    for block in subspace.unit_blocks() if found is None else ():
-        part = Nearest.among(claims @ block.T, start)
+    for similarities in subspace.similarity_blocks(claims) if found is None else ():
+        part = Nearest.among(similarities, start)
         found = part if found is None else found.merged(part)
-        start += len(block)
+        start += similarities.shape[1]
     assert found is not None
     return found
 

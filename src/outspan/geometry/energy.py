@@ -70,8 +70,7 @@ class Energies:
         """(m, n) cosines between claims and evidence rows; m · n numbers, so not for 100,000 rows."""
         if self.known_similarities is not None:
             return self.known_similarities
-        unit_claims = self.unit_claims
-        return np.hstack([unit_claims @ block.T for block in self.subspace.unit_blocks()])
+        return np.hstack(list(self.subspace.similarity_blocks(self.unit_claims)))
 
 
 def energies(claims: ArrayLike, subspace: Subspace, policy: RankPolicy) -> Energies:
@@ -128,7 +127,7 @@ def _scaled(C: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
     if norms.max(initial=0.0) > HUGE_NORM:  # a product with the rows could overflow: scale first
         C = C / np.maximum(norms, ZERO_NORM)[:, None]
         norms = np.where(degenerate, 0.0, 1.0)
-    if degenerate.any():
+    if np.count_nonzero(degenerate):
         norms = np.where(degenerate, np.inf, norms)
     return C, 1.0 / norms, degenerate
 
