@@ -70,7 +70,13 @@ def test_row_is_what_check_says(run: Any) -> None:
 def test_golden_rows(run: Any) -> None:
     """The format of a row. To write it anew: OUTSPAN_WRITE_GOLDEN=1, and look at the difference."""
     _, rows, errors = run(
-        {**GOOD, "group": "g", "label": "supported", "meta": {"votes": [1, 0]}},
+        {
+            **GOOD,
+            "claim": "The trams opened the bridge in 1932 [2].",
+            "group": "g",
+            "label": "supported",
+            "meta": [1],
+        },
         {"id": "b", "claim": "It sank. Hi there!", "source": "The bridge opened in 1932.\nIt stands."},
         {"id": "c", "claim": "It sank.", "evidence": None, "source": None},
         {"id": "d", "claim": ""},

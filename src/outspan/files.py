@@ -251,6 +251,8 @@ class JsonLineReader:
     def _take(self, end: int) -> bytes:
         line = self._buffer[self._at : end]
         self._at = end
+        if end == len(self._buffer):
+            self._buffer, self._at = b"", 0  # a long line is not held while it is worked on
         self._pass(line)
         return line
 

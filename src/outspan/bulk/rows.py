@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal, TypeAlias
@@ -49,10 +49,12 @@ class Row:
     claims: tuple[Claim, ...]
     evidence: EvidenceSet
 
-    def texts(self) -> set[str]:
+    def texts(self) -> Iterator[str]:
         """What must be embedded for this row."""
-        cores = {claim.core for claim in self.claims if claim.unmeasured is None}
-        return cores and cores | {sentence.core for sentence in self.evidence.sentences}
+        claims = [claim.core for claim in self.claims if claim.unmeasured is None]
+        if claims and self.evidence.sentences:
+            yield from claims
+            yield from (sentence.core for sentence in self.evidence.sentences)
 
 
 class EvidenceShelf:

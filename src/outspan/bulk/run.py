@@ -211,7 +211,7 @@ class _Session:
     def next_batch(self, reached: Checkpoint) -> tuple[bytes, bytes, Checkpoint]:
         """Rows and bad rows of the next batch, as they will be written, and the point behind it."""
         rows, errors, texts = self._collect()
-        self.texts += len(texts)
+        self.texts += texts
         written, counts = self._measure(rows)
         counts = replace(counts, bad_rows=len(errors))
         return (
@@ -226,7 +226,7 @@ class _Session:
             ),
         )
 
-    def _collect(self) -> tuple[list[Row], list[str], set[str]]:
+    def _collect(self) -> tuple[list[Row], list[str], int]:
         # The lines of a batch alone decide where it ends, so that a resumed run makes the same batches.
         rows: list[Row] = []
         errors: list[str] = []
@@ -239,14 +239,14 @@ class _Session:
                 errors.append(error_line(line, error))
             else:
                 rows.append(row)
-                texts |= row.texts()
+                texts.update(row.texts())
             if (
                 len(texts) >= self.batch_texts
                 or len(rows) + len(errors) >= BATCH_ROWS
                 or self.reader.offset - start >= BATCH_BYTES
             ):
                 break
-        return rows, errors, texts
+        return rows, errors, len(texts)
 
     def _measure(self, rows: list[Row]) -> tuple[list[str], Counts]:
         written: list[str] = []
