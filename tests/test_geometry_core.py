@@ -264,11 +264,15 @@ def test_without_evidence_nothing_is_measured():
         assert got["effective_rank"] == 0
 
 
-def test_caller_may_change_a_small_array_afterwards():
-    E = np.eye(3)[:2].copy()
-    subspace = factor(E)
-    E[:] = 9.0
-    assert energies([[0.0, 0.0, 1.0]], subspace, UNCAPPED).energy[0] == 1.0
+@pytest.mark.parametrize("n", [3, 40])
+def test_the_given_arrays_are_left_as_they_were(n):
+    rng = np.random.default_rng(0)
+    E, C = 1e150 * rng.standard_normal((n, 8)), rng.standard_normal((2, 8))
+    before = E.copy(), C.copy()
+    E.flags.writeable = C.flags.writeable = False
+    measure(C, E, RankPolicy("cap", 2))
+    np.testing.assert_array_equal(E, before[0])
+    np.testing.assert_array_equal(C, before[1])
 
 
 @settings(deadline=None)
