@@ -17,6 +17,7 @@ from outspan.bulk import RunSummary, measure_file
 from outspan.bulk.rows import EvidenceShelf
 from outspan.checker import check
 from outspan.errors import InputError
+from outspan.measurement import Regime
 from outspan.sensors.energy import EnergySensor
 from outspan.testing import FakeEmbedder
 
@@ -343,7 +344,8 @@ def test_no_usable_row(tmp_path: Path) -> None:
         assert len(read(tmp_path / "out.errors.jsonl")) == 2
     source.write_text(json.dumps(GOOD))
     measure_file(source, out, EnergySensor(FakeEmbedder()))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
+    names = ["in.jsonl", "out.jsonl", "out.jsonl.regime.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n", b"\xef\xbb\xbf"])
@@ -470,3 +472,17 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, ending: str) -> None
     small, large, grown = map(int, done.stdout.split())
     assert large > 3.9 * small > 3e7
     assert grown < 25  # MiB, for 29 MB more of input
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_the_regime_stands_beside_the_rows_part_by_part(tmp_path: Path, ending: str) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / f"out.{ending}"
+    source.write_text(json.dumps(GOOD))
+    sensor = EnergySensor(FakeEmbedder(), proxies=["max_cosine"])
+    measure_file(source, out, sensor)
+    beside = json.loads((tmp_path / f"out.{ending}.regime.json").read_text())
+    assert Regime(beside["regime"]).fingerprint == sensor.fingerprint
+    assert beside["unit"] == "sentences"
+    for name, contract in beside["proxy_contracts"].items():
+        regime = Regime({**beside["regime"], "proxy": contract})
+        assert regime.fingerprint == sensor.proxy_fingerprints[name] == beside["proxies"][name]

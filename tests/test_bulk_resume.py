@@ -56,7 +56,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     write_input(folder)
     measure(folder)
     found = contents(folder)
-    assert sorted(found) == ["in.jsonl", "out.errors.jsonl", "out.jsonl"]
+    assert sorted(found) == ["in.jsonl", "out.errors.jsonl", "out.jsonl", "out.jsonl.regime.json"]
     assert found["out.jsonl"].count(b"\n") == 48
     assert found["out.errors.jsonl"].count(b"\n") == 12
     return found

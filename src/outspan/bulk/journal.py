@@ -119,6 +119,11 @@ class Names:
         return self.out.with_name(f"{self.out.stem}.errors.jsonl")
 
     @property
+    def regime(self) -> Path:
+        """What the rows were measured with, part by part: a fingerprint alone cannot say what differs."""
+        return self._with(".regime.json")
+
+    @property
     def partial(self) -> Path:
         """The rows while the run goes on, as JSON Lines whatever the output's format."""
         return self._with(".partial")
@@ -140,7 +145,8 @@ class Names:
 
     def all(self) -> tuple[Path, ...]:
         """Every file that a run may write."""
-        return (self.out, self.errors, self.partial, self.errors_partial, self.journal, self.lock)
+        result = (self.out, self.errors, self.regime)
+        return (*result, self.partial, self.errors_partial, self.journal, self.lock)
 
     def _with(self, ending: str) -> Path:
         return self.out.with_name(self.out.name + ending)
@@ -320,6 +326,7 @@ class FileDestination:
 
     def _publish_rows(self) -> None:
         names = self.names
+        self._replace(names.regime, self._run)  # before the rows, so that no rows are without it
         if names.out.suffix.lower() == PARQUET:
             from outspan.bulk.columns import write_parquet
 
@@ -382,13 +389,18 @@ class FileDestination:
             "errors_bytes": errors,
             "reached": asdict(reached),
         }
-        fresh = self.names.journal.with_name(self.names.journal.name + ".partial")
+        self._replace(self.names.journal, record)
+        _sync_folder(self.names.journal.parent)
+
+    @staticmethod
+    def _replace(path: Path, record: Mapping[str, Any]) -> None:
+        """Write a record in one step, so that a reader finds the old one or the new one."""
+        fresh = path.with_name(path.name + ".partial")
         with fresh.open("wb") as stream:
             stream.write(json.dumps(record, ensure_ascii=True, allow_nan=False).encode() + b"\n")
             stream.flush()
             os.fsync(stream.fileno())
-        fresh.replace(self.names.journal)
-        _sync_folder(self.names.journal.parent)
+        fresh.replace(path)
 
 
 class StreamDestination:

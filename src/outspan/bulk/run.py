@@ -153,6 +153,7 @@ def measure_file(
         "max_line_bytes": max_line_bytes,
         "regime": sensor.regime.to_dict(),
         "proxies": dict(sensor.proxy_fingerprints),
+        "proxy_contracts": {name: str(proxy.contract) for name, proxy in sensor.proxies.items()},
     }
     destination: FileDestination | StreamDestination
     if str(out) == STANDARD_OUTPUT:

@@ -1,12 +1,12 @@
 """The calibration itself: fixed-sequence tests with exact binomial tails.
 
 **False acceptance and false rejection.** One unit of each source is drawn, so that the trials are
-independent. Candidate cuts are the drawn values, tested from the strictest outward; a cut passes if so few of
-the drawn units inside it would be seen with a chance of at most δ, were the rate at the budget. The walk stops
-at the first that fails. No correction for the number of tests is needed: to break the promise the walk must
-pass one fixed cut, the first whose true rate reaches the budget, and that happens with a chance of at most δ.
-That the candidates are data does no harm for these two risks, since they are monotone in the cut and the
-outcome of a test changes only where a drawn value lies.
+independent. Candidate cuts are the drawn values, tested from the strictest outward; a cut passes if so few
+of the drawn units inside it would be seen with a chance of at most δ, were the rate at the budget. The walk
+stops at the first that fails. No correction for the number of tests is needed: to break the promise the walk
+must pass one fixed cut, the first whose true rate reaches the budget, and that happens with a chance of at
+most δ. That the candidates are data does no harm for these two risks, since they are monotone in the cut and
+the outcome of a test changes only where a drawn value lies.
 
 **Selective risk.** It need not be monotone, so neither argument holds. Nineteen cuts, at every twentieth part
 of the drawn units, are each tested at δ/19 (Bonferroni). Given the value at which a cut stands, the drawn
@@ -208,8 +208,9 @@ class _Search:
                 found.bound.risk,
                 self.budget.alpha,
                 sources=found.bound.sources,
-                reason="every cut that accepts any of these claims accepts too many unsupported ones: the score "
-                "does not part them at this budget. More labels help only if the innermost ones are chance",
+                reason="every cut that accepts any of these claims accepts too many unsupported ones: the "
+                "score does not part them at this budget, and more labels help only if the innermost "
+                "ones are chance",
             )
         return found
 
