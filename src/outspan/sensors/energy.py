@@ -55,6 +55,8 @@ EvidenceInput: TypeAlias = "Iterable[EvidenceLike] | EvidenceSet | str | None"
 
 DEFAULT_RANK = "cap:64"
 LEANS_SHOWN = 3
+LEANS_FROM = 1e-9
+"""A rise of the energy below this is rounding: nothing leans on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +282,7 @@ class _Request:
             diagnostics=None,
             evidence=self._use(None),
             flags=tuple(self._flags(claim)),
+            proxies=dict.fromkeys(self.sensor.proxies),
         )
 
     def _measured(self, indices: Sequence[int]) -> dict[int, Measurement]:
@@ -450,7 +453,7 @@ class _View:
         return tuple(
             Lean(evidence_id=self.sentences[int(row)].id, energy_without=float(rises[row]))
             for row in strongest
-            if rises[row] > 0.0
+            if rises[row] > LEANS_FROM
         )
 
 
