@@ -47,7 +47,7 @@ bench: $(READY)  ## every benchmark, each paired against the plain alternative
 
 lock: $(READY)  ## resolve the dependencies anew, for Python 3.11 and newer
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra parquet --extra frames --extra large --extra plots --extra postgres --group dev \
+	$(BIN)/uv pip compile pyproject.toml --extra parquet --extra frames --extra plots --extra postgres --group dev \
 		--universal --python-version 3.11 --generate-hashes --quiet --upgrade \
 		--custom-compile-command "make lock" -o requirements.lock
 

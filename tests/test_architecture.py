@@ -77,8 +77,7 @@ def test_geometry_knows_numpy_and_nothing_else() -> None:
             )
             for name in names:
                 top = name.split(".")[0]
-                # scikit-learn is an extra: imported in the one function that names it as its method.
-                assert top in sys.stdlib_module_names | {"numpy", "outspan", "sklearn"}, f"{module}: {name}"
+                assert top in sys.stdlib_module_names | {"numpy", "outspan"}, f"{module}: {name}"
 
 
 def test_importing_outspan_loads_nothing_heavy() -> None:
