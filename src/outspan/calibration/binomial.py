@@ -116,4 +116,6 @@ def wilson_interval(rate: float, trials: float, z: float = 1.959963984540054) ->
     centre = rate + z * z / (2.0 * trials)
     half = z * math.sqrt(rate * (1.0 - rate) / trials + z * z / (4.0 * trials * trials))
     scale = 1.0 + z * z / trials
-    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
+    low = 0.0 if rate == 0.0 else max(0.0, (centre - half) / scale)
+    high = 1.0 if rate == 1.0 else min(1.0, (centre + half) / scale)
+    return low, high
