@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from outspan.checker import Check, CheckedClaim
+from outspan.gate import AnswerDecision
 from outspan.measurement import Tally
 
 BAR_WIDTH = 10
@@ -33,11 +34,21 @@ def energy_bar(energy: float) -> str:
     return ("█" * full + partial).ljust(BAR_WIDTH, "·")
 
 
-def check_table(check: Check) -> Table:
-    """One row a sentence: its number, energy, text, nearest evidence and flags."""
+STYLES = {"accept": "green", "review": "yellow", "reject": "bold red", "no_claim": "dim"}
+
+
+def decision_style(outcome: str) -> str:
+    """How an outcome is coloured; the word itself always stands beside the colour."""
+    return STYLES.get(outcome, "")
+
+
+def check_table(check: Check, decision: AnswerDecision | None = None) -> Table:
+    """One row a sentence: its number, energy, decision if there is one, text, nearest evidence and flags."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     table.add_column("#", justify="right", style="dim")
     table.add_column("energy", no_wrap=True, min_width=BAR_WIDTH + 6)
+    if decision is not None:
+        table.add_column("decision", no_wrap=True)
     table.add_column("sentence", ratio=5)
     table.add_column("nearest evidence", ratio=5)
     table.add_column("cos", justify="right", no_wrap=True, min_width=5)
@@ -45,6 +56,7 @@ def check_table(check: Check) -> Table:
         table.add_row(
             str(number),
             _energy_cell(checked),
+            *_decision_cells(decision, number),
             _sentence_cell(checked),
             *_nearest_cells(checked),
             end_section=False,
@@ -57,6 +69,23 @@ def _energy_cell(checked: CheckedClaim) -> Text:
     if one.energy is None:
         return Text(str(one.state), style="yellow" if one.state != "NO_CLAIM" else "dim")
     return Text(f"{one.energy:.3f} {energy_bar(one.energy)}")
+
+
+def _decision_cells(decision: AnswerDecision | None, number: int) -> list[Text]:
+    if decision is None:
+        return []
+    outcome = str(decision.claims[number - 1].outcome)
+    return [Text(outcome, style=decision_style(outcome))]
+
+
+def decision_lines(decision: AnswerDecision) -> Iterable[Text]:
+    """The answer's decision, and why each sentence that is not accepted is not."""
+    line = Text("decision: ")
+    line.append(str(decision.outcome), style=decision_style(decision.outcome))
+    yield line.append(f" ({decision.reason})")
+    for number, one in enumerate(decision.claims, start=1):
+        if one.outcome not in ("accept", "no_claim"):
+            yield Text(f"  {number} {one.outcome}, by the rule '{one.rule}': {one.reason}")
 
 
 def _sentence_cell(checked: CheckedClaim) -> Text:
