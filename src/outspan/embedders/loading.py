@@ -97,14 +97,15 @@ def load_embedder(
     Parameters
     ----------
     model : a name of the registry (see :func:`list_models`); a folder with ``model.safetensors``,
-    ``tokenizer.json`` and
-        ``config.json`` of a BERT-family encoder; or ``st:NAME`` for any model of the sentence-transformers
-        extra.
+        ``tokenizer.json`` and ``config.json`` of a BERT-family encoder; or ``st:NAME`` for any model of the
+        sentence-transformers extra.
     cache_dir : where models, graphs and vectors are kept; by default ``OUTSPAN_CACHE_DIR`` or the user's
-    cache folder. threads : threads of one call; by default the processors this process may use, at most 8. No
-    vector depends on it. offline : True never tries the network; by default ``OUTSPAN_OFFLINE`` or
-    ``HF_HUB_OFFLINE`` decides. progress : called with ``(what, bytes so far, bytes in all)`` during a fetch;
-    by default a bar on a terminal.
+        cache folder.
+    threads : threads of one call; by default the processors this process may use, at most 8. No vector
+        depends on it.
+    offline : True never tries the network; by default ``OUTSPAN_OFFLINE`` or ``HF_HUB_OFFLINE`` decides.
+    progress : called with ``(what, bytes so far, bytes in all)`` during a fetch; by default a bar on a
+        terminal.
 
     Raises
     ------

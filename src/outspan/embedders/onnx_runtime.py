@@ -53,9 +53,12 @@ class OnnxEmbedder:
 
     Parameters
     ----------
-    graph : the serialised graph. weights : path of the ``model.safetensors`` that the graph points into.
-    tokenizer : path of ``tokenizer.json``. identity : what this embedder is. threads : threads of one call;
-    None takes the processors this process may use, at most 8. No vector depends on it.
+    graph : the serialised graph.
+    weights : path of the ``model.safetensors`` that the graph points into.
+    tokenizer : path of ``tokenizer.json``.
+    identity : what this embedder is.
+    threads : threads of one call; None takes the processors this process may use, at most 8. No vector
+        depends on it.
     """
 
     def __init__(
