@@ -306,9 +306,8 @@ def show(rows: list[Row]) -> None:
         at = row["coverage_at"]
         assert isinstance(at, dict)
         listed = ", ".join(f"{value:.3f} at {alpha}" for alpha, value in at.items())
-        print(
-            f"{row['data']}, {row['score']}: AUC {row['auc']:.3f}, d′ {row['d_prime']:.2f}; no split, coverage {listed}"
-        )
+        apart = f"AUC {row['auc']:.3f}, d′ {row['d_prime']:.2f}"
+        print(f"{row['data']}, {row['score']}: {apart}; no split, coverage {listed}")
     print("\n| data | score | method | asked | given | events | got | above | broken | coverage |")
     print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in (one for one in rows if one["method"] != "no split"):

@@ -115,9 +115,9 @@ def _show(report: DriftReport, to: Console) -> None:
     )
     to.print(_table(report))
     to.print(
-        "Effect: largest difference of the distribution functions, or total variation, 0 to 1. p: permutation "
-        "of sources, after Holm. Visible: smaller effects cannot be told from chance here. Drift: "
-        f"p ≤ {report.level:g} and effect ≥ {report.limit:g}.",
+        "Effect: largest difference of the distribution functions, or total variation, 0 to 1. p: after "
+        "exchanges of sources and Holm's correction. Visible: smaller effects cannot be told from chance "
+        f"here. Drift: p ≤ {report.level:g} and effect ≥ {report.limit:g}.",
         style="dim",
     )
     to.print(f"\n{VERDICTS[report.verdict]}")
