@@ -1,6 +1,9 @@
 """Calibrated on one half of the sources, applied to the other, over many random halves.
 
-    python benchmarks/calibration_on_data.py DATA_DIR [-o ROWS.jsonl] [--cache VECTORS.sqlite3] [--splits 500]
+    python benchmarks/calibration_on_data.py DATA_DIR [-o ROWS.jsonl] [--cache VECTORS.sqlite3] [--splits 400]
+    python benchmarks/calibration_on_data.py DATA_DIR --mined MINED.jsonl
+
+The second writes PubMedQA with its mined mismatches as labelled rows for `outspan measure`, and stops.
 
 The budget that was asked for beside the rate that was got, and the coverage of supported claims, on sources
 that the calibration did not see.
@@ -99,6 +102,19 @@ class PubMed:
         candidates = np.argsort(-near, axis=1, kind="stable")[:, :K]
         best = np.take_along_axis(self._similarity[np.ix_(pool, pool)], candidates, axis=1).argmax(axis=1)
         return np.asarray(pool[candidates[np.arange(len(pool)), best]])
+
+    def labelled(self) -> Iterator[Row]:
+        """Every conclusion with its own and with its mined abstract, as rows of the package's input."""
+        everything = np.arange(self.sources)
+        for i, j in zip(everything.tolist(), self.mined(everything).tolist(), strict=True):
+            for label, abstract in (("supported", i), ("unsupported", j)):
+                yield {
+                    "id": f"{i}-{label}",
+                    "group": f"source {i}",
+                    "claim": self._claims[i],
+                    "evidence": self._evidence[abstract],
+                    "label": label,
+                }
 
     def measure(self, pairs: list[tuple[int, int]]) -> None:
         """Measure claims against abstracts that are not known yet, in one pass."""
@@ -325,12 +341,18 @@ def show(rows: list[Row]) -> None:
         print(f"| {' | '.join(map(str, cells))} |")
 
 
+def write(path: Path, rows: Iterator[Row]) -> None:
+    """JSON Lines."""
+    path.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows), encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("data", type=Path)
     parser.add_argument("-o", "--out", type=Path)
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--splits", type=int, default=500)
+    parser.add_argument("--mined", type=Path)
+    parser.add_argument("--splits", type=int, default=400)
     parser.add_argument("--rank", default="cap:32")
     parser.add_argument("--select", default="all")
     given = parser.parse_args()
@@ -340,16 +362,17 @@ def main() -> None:
     )
     say(f"regime {sensor.fingerprint}, outspan {outspan.__version__}")
     rows: list[Row] = []
-    for data in (
-        PubMed(given.data / "pubmedqa.jsonl", sensor, cache),
-        Qags(given.data / "qags_cnndm.jsonl", sensor),
-    ):
+    pubmed = PubMed(given.data / "pubmedqa.jsonl", sensor, cache)
+    if given.mined is not None:
+        write(given.mined, pubmed.labelled())
+        return
+    for data in (pubmed, Qags(given.data / "qags_cnndm.jsonl", sensor)):
         rows += rows_of(data, given.splits)
     show(rows)
     if given.out is not None:
         command = " ".join(["python", "benchmarks/calibration_on_data.py", *sys.argv[1:]])
         stamp = {"fingerprint": sensor.fingerprint, "version": outspan.__version__, "command": command}
-        given.out.write_text("".join(json.dumps({**row, **stamp}) + "\n" for row in rows), encoding="utf-8")
+        write(given.out, ({**row, **stamp} for row in rows))
 
 
 if __name__ == "__main__":
