@@ -231,6 +231,8 @@ def test_hardly_anything_measured(measured: Path, tmp_path: Path) -> None:
         (lambda i, row: {**row, "id": "same", "group": "one"}, "occurs twice"),
         (lambda i, row: {k: v for k, v in row.items() if k != "fingerprint"}, "has no 'fingerprint'"),
         (lambda i, row: [row], "not a JSON object"),
+        (lambda i, row: {**row, "sentences": None}, "no list of measured sentences"),
+        (lambda i, row: {**row, "sentences": [{"state": "MEASURED"}]}, "no list of measured sentences"),
         (lambda i, row: None, "holds no rows"),
         (
             lambda i, row: {**row, "sentences": [{**row["sentences"][0], "energy": 1.5}]},
@@ -309,6 +311,20 @@ def test_drift_refuses_another_regime_by_its_parts(measured: Path, tmp_path: Pat
     assert "does not describe a regime" in refused(
         run(drift, "--reference", measured, tmp_path / "live.jsonl")
     )
+
+
+def test_drift_reads_parquet_too(measured: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    write_rows(tmp_path / "in.jsonl", 240)
+    sensor = EnergySensor(FakeEmbedder(), proxies=["max_cosine"])
+    measure_file(tmp_path / "in.jsonl", tmp_path / "m.parquet", sensor)
+    result = run(drift, "--reference", measured, tmp_path / "m.parquet", "--json")
+    assert result.exit_code == 0, result.exception
+    assert all(one["effect"] == 0.0 for one in json.loads(result.stdout)["comparisons"])
+
+
+def test_standard_input_is_refused(tmp_path: Path) -> None:
+    assert "standard input" in refused(calibrated(Path("-"), tmp_path / "t.json"))
 
 
 def test_drift_usage(measured: Path, tmp_path: Path) -> None:

@@ -147,17 +147,13 @@ def calibrate(
     accept = search.accept()
     if isinstance(accept, Infeasible):
         return accept
-    notes = list(notes)
-    reject: _Cut | None = None
-    if budget.beta is not None:
-        found = search.reject(budget.beta)
-        if isinstance(found, Infeasible):
-            return found
-        reject = found
-        if reject.outward < accept.outward:
-            # Both budgets hold with room to spare. Rejecting less keeps the budget of rejection.
-            reject = search.rejecting_at(accept.outward, budget.beta)
-            notes.append("The reject cut was moved out to the accept cut, since both budgets left room.")
+    reject = None if budget.beta is None else search.reject(budget.beta)
+    if isinstance(reject, Infeasible):
+        return reject
+    if budget.beta is not None and reject is not None and reject.outward < accept.outward:
+        # Both budgets hold with room to spare. Rejecting less keeps the budget of rejection.
+        reject = search.rejecting_at(accept.outward, budget.beta)
+        notes = [*notes, "The reject cut was moved out to the accept cut, since both budgets left room."]
     sign = 1.0 if scale.higher_is_outside else -1.0
     return Threshold(
         score=scale.score,

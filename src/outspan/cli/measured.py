@@ -11,11 +11,12 @@ from typing import Any
 
 from outspan.calibration.artefact import describe_difference
 from outspan.errors import InputError, NotInstalled, RegimeMismatch
-from outspan.files import iter_json_lines, open_binary
+from outspan.files import STANDARD_INPUT, iter_json_lines, open_binary
 from outspan.measurement import Regime
 
 REMEDY = "Give a file that outspan measure wrote"
 _REQUIRED = ("state", "energy", "sentences", "fingerprint")
+_SENTENCE = {"text", "state", "energy", "rank", "cap_bound", "evidence"}
 
 
 def iter_measured(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -28,13 +29,26 @@ def iter_measured(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     NotInstalled
         For Parquet without pyarrow.
     """
+    if str(path) == STANDARD_INPUT:
+        raise InputError("standard input cannot be used here: the file is read twice", remedy="Name a file")
     for number, row in _parquet_rows(path) if path.suffix.lower() == ".parquet" else _json_rows(path):
         missing = [name for name in _REQUIRED if name not in row]
         if missing:
             raise InputError(
                 f"the row has no {', '.join(map(repr, missing))}", path=path, line=number, remedy=REMEDY
             )
+        if not _are_sentences(row["sentences"]):
+            raise InputError(
+                "'sentences' is no list of measured sentences", path=path, line=number, remedy=REMEDY
+            )
         yield number, row
+
+
+def _are_sentences(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and one.keys() >= _SENTENCE and isinstance(one["evidence"], dict)
+        for one in value
+    )
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
