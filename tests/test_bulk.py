@@ -80,7 +80,7 @@ def test_golden_rows(run: Any) -> None:
         },
         {"id": "b", "claim": "It sank. Hi there!", "source": "The bridge opened in 1932.\nIt stands."},
         {"id": "c", "claim": "It sank.", "evidence": None, "source": None},
-        {"id": "d", "claim": ""},
+        {"id": "d", "claim": "", "evidence": []},
         {"id": "e"},
     )
     found = [*rows, *errors]
@@ -157,7 +157,6 @@ def test_output_can_be_measured_again(run: Any) -> None:
         {"source": None},
         {"source": ""},
         {"evidence": None, "source": None},
-        {},
         {"evidence": [""]},
         {"evidence": ["  \n"]},
         {"evidence": [None]},
@@ -486,3 +485,18 @@ def test_the_regime_stands_beside_the_rows_part_by_part(tmp_path: Path, ending: 
     for name, contract in beside["proxy_contracts"].items():
         regime = Regime({**beside["regime"], "proxy": contract})
         assert regime.fingerprint == sensor.proxy_fingerprints[name] == beside["proxies"][name]
+
+
+def test_a_row_that_names_no_evidence_column_is_a_bad_row(run: Any) -> None:
+    """A column by another name must not pass for evidence that is not there."""
+    _, rows, errors = run(GOOD, {"claim": "It sank.", "contexts": ["It sank."]})
+    assert len(rows) == 1
+    assert "neither 'evidence' nor 'source'" in errors[0]["error"]
+    assert "contexts" in errors[0]["error"]
+
+
+def test_a_file_without_a_usable_row_says_what_is_wrong_with_the_first(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "It sank."}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="line 1: the row has no 'claim'.*Put the text"):
+        measure_file(source, tmp_path / "out.jsonl", EnergySensor(FakeEmbedder()))

@@ -133,10 +133,10 @@ def test_an_empty_answer_measures_nothing_and_says_so(tmp_path: Path) -> None:
     answer = tmp_path / "answer.txt"
     answer.write_text("", encoding="utf-8")
     record = document("check", str(answer), "--evidence", str(EXAMPLES / "report.md"))
-    assert record["claims"] == []
-    assert record["summary"]["total"] == 0
+    assert [(c["state"], c["reason"]) for c in record["claims"]] == [("NO_CLAIM", "empty")]
+    assert record["summary"]["measured"] == 0
     assert (
-        "measured 0 of 0"
+        "measured 0 of 1"
         in run("check", str(answer), "--evidence", str(EXAMPLES / "report.md")).stdout.decode()
     )
 

@@ -157,3 +157,18 @@ def test_weights_come_with_items_and_zero_leaves_out() -> None:
 def test_a_weight_that_is_none_is_refused(weight: object) -> None:
     with pytest.raises(ValueError, match="weight"):
         EvidenceSet.of([{"text": "x", "weight": weight}])
+
+
+def test_one_object_is_one_item_and_not_its_keys() -> None:
+    found = EvidenceSet.of({"id": "a", "text": "The tower is 31 metres high."})
+    assert [s.id for s in found.sentences] == ["a#0"]
+
+
+@pytest.mark.parametrize("key", ["text", "content", "passage", "page_content"])
+def test_the_text_of_an_object_is_found_under_its_usual_names(key: str) -> None:
+    assert EvidenceSet.of([{key: "Kept."}]).sentences[0].text == "Kept."
+
+
+def test_an_object_without_a_text_is_refused_and_not_taken_for_nothing() -> None:
+    with pytest.raises(ValueError, match="evidence item 0.*body"):
+        EvidenceSet.of([{"body": "Lost?"}])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from outspan.claims import Claim, split_claims
 from outspan.evidence import EvidenceSet
-from outspan.measurement import Contract, Measurement, Tally, tally
+from outspan.measurement import Contract, Measurement, State, Tally, tally
 from outspan.sensors.energy import EnergySensor, EvidenceInput
 
 if TYPE_CHECKING:
@@ -22,6 +22,16 @@ class CheckedClaim:
 
     claim: Claim
     measurement: Measurement
+
+    @property
+    def state(self) -> State:
+        """The measurement's state."""
+        return self.measurement.state
+
+    @property
+    def energy(self) -> float | None:
+        """The measurement's energy; None unless measured."""
+        return self.measurement.energy
 
     def to_dict(self) -> dict[str, object]:
         """Text, offsets and measurement as one flat JSON object."""

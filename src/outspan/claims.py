@@ -27,7 +27,13 @@ class Claim:
 
 
 def split_claims(answer: str, *, markdown: bool | None = None) -> list[Claim]:
-    """Every span of ``answer`` in order; spans that claim nothing come with their reason."""
+    """Every span of ``answer`` in order; spans that claim nothing come with their reason.
+
+    An answer without a visible character is one claim that claims nothing, so that it has a state too.
+    """
+    spans = segment(answer, markdown=markdown)
+    if not spans:
+        return [_nothing(answer)]
     return [
         Claim(
             text=span.text,
@@ -39,8 +45,21 @@ def split_claims(answer: str, *, markdown: bool | None = None) -> list[Claim]:
             citations=span.citations,
             unmeasured=span.unmeasured or no_claim_reason(span.core),
         )
-        for span in segment(answer, markdown=markdown)
+        for span in spans
     ]
+
+
+def _nothing(answer: str) -> Claim:
+    return Claim(
+        text=answer,
+        core="",
+        start=0,
+        end=len(answer),
+        kind=Kind.OTHER,
+        context="",
+        citations=(),
+        unmeasured="empty",
+    )
 
 
 def whole_claim(text: str) -> Claim:

@@ -22,6 +22,9 @@ EvidenceLike: TypeAlias = "str | Mapping[str, object] | EvidenceItem | None"
 
 Vectors: TypeAlias = "NDArray[np.float32] | NDArray[np.float64]"
 
+TEXT_KEYS = ("text", "content", "passage", "page_content")
+"""Where the text of an evidence object is looked for, in this order."""
+
 BLOCK = 8192
 """Rows that are widened to float64 at a time."""
 
@@ -49,6 +52,8 @@ class EvidenceItem:
     def of(cls, value: EvidenceLike, position: int) -> EvidenceItem:
         """Accept a string, a mapping with ``text`` and perhaps ``id`` and ``weight``, an item, or None.
 
+        Where a mapping has no ``text``, its ``content``, ``passage`` or ``page_content`` is taken.
+
         Raises
         ------
         ValueError
@@ -61,9 +66,12 @@ class EvidenceItem:
         if isinstance(value, str):
             return cls(id=str(position), text=value)
         if isinstance(value, Mapping):
-            text, name, weight = value.get("text"), value.get("id", position), value.get("weight", 1.0)
+            key = next((key for key in TEXT_KEYS if key in value), None)
+            text = None if key is None else value[key]
+            name, weight = value.get("id", position), value.get("weight", 1.0)
             if (
-                (text is None or isinstance(text, str))
+                key is not None
+                and (text is None or isinstance(text, str))
                 and isinstance(name, str | int)
                 and isinstance(weight, int | float)
             ):
@@ -169,7 +177,7 @@ class EvidenceSet:
         }
 
     @classmethod
-    def of(cls, evidence: Iterable[EvidenceLike] | EvidenceSet | str | None) -> EvidenceSet:
+    def of(cls, evidence: Iterable[EvidenceLike] | EvidenceSet | EvidenceLike) -> EvidenceSet:
         """Split, clean and merge evidence.
 
         Blank items (empty, white space, zero-width characters, None) are left out and counted; headings of
@@ -230,11 +238,11 @@ def _shown(value: object) -> str:
     )
 
 
-def _items(evidence: Iterable[EvidenceLike] | str | None) -> list[EvidenceItem]:
+def _items(evidence: Iterable[EvidenceLike] | EvidenceLike) -> list[EvidenceItem]:
     if evidence is None:
         return []
-    if isinstance(evidence, str):
-        evidence = [evidence]
+    if isinstance(evidence, str | Mapping | EvidenceItem):
+        evidence = [evidence]  # one item: iterating would take its characters, or its keys, for evidence
     items = [EvidenceItem.of(value, position) for position, value in enumerate(evidence)]
     if len({item.id for item in items}) == len(items):
         return items

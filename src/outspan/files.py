@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outspan.errors import InputError
-from outspan.evidence import EvidenceItem
+from outspan.evidence import TEXT_KEYS, EvidenceItem
 
 STANDARD_INPUT = "-"
 MAX_TEXT_BYTES = 256 * 1024 * 1024
@@ -35,7 +35,6 @@ _EXCERPT = 200
 _EXCERPT_BYTES = 4 * _EXCERPT  # a character has at most four
 _CHUNK = 1 << 20
 _BLANK = b" \t\r\n"
-_PASSAGE_KEYS = ("text", "content", "passage", "page_content")
 _JSON_LINES = (".jsonl", ".ndjson")
 _UTF_16 = re.compile(
     rb"\A(?:\xff\xfe|\xfe\xff|[\t\n\r -~]\x00[\t\n\r -~]\x00|\x00[\t\n\r -~]\x00[\t\n\r -~])"
@@ -121,7 +120,7 @@ def _passage(value: object, name: str, place: int, *, line: int | None = None) -
             path=name,
             line=line,
         )
-    key = next((key for key in _PASSAGE_KEYS if key in value), None)
+    key = next((key for key in TEXT_KEYS if key in value), None)
     text = None if key is None else value[key]
     if key is None or not (text is None or isinstance(text, str)):
         raise InputError(

@@ -188,12 +188,12 @@ class Lean:
     """An evidence sentence that the claim leans on."""
 
     evidence_id: str
-    energy_without: float
+    energy_rise: float
     """Rise of the energy, in [-1, 1], when this sentence is taken away; negative only where a cap binds."""
 
     def to_dict(self) -> dict[str, object]:
         """Both fields, as JSON."""
-        return {"evidence_id": self.evidence_id, "energy_without": self.energy_without}
+        return {"evidence_id": self.evidence_id, "energy_rise": self.energy_rise}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +287,10 @@ class Measurement:
 
     @property
     def operational_energy(self) -> float:
-        """The energy, or 1.0 where there is none: a convention for code that needs a number in every row."""
+        """The energy, or 1.0 where there is none, for code that needs a number in every row.
+
+        Not part of the record: what stands in a record gets averaged.
+        """
         return 1.0 if self.energy is None else self.energy
 
     def to_dict(self) -> dict[str, object]:
@@ -297,7 +300,6 @@ class Measurement:
             "state": str(self.state),
             "reason": self.reason,
             "energy": self.energy,
-            "operational_energy": self.operational_energy,
             "explained": self.explained,
             "rank": self.rank,
             "numeric_rank": self.numeric_rank,

@@ -153,8 +153,6 @@ def _sentence_type(pa: Any, proxies: Sequence[str]) -> Any:
                 members.append((name, pa.struct([(proxy, pa.float64()) for proxy in proxies])))
         elif name != "text":
             members.append((name, _arrow(pa, measured[name])))
-        if name == "energy":
-            members.append(("operational_energy", pa.float64()))
     return pa.struct(members)
 
 

@@ -134,6 +134,12 @@ def _claim(record: Mapping[str, object]) -> str:
 
 
 def _evidence(record: Mapping[str, object], shelf: EvidenceShelf) -> EvidenceSet:
+    if "evidence" not in record and "source" not in record:
+        columns = ", ".join(sorted(record)[:12])
+        raise InputError(
+            f"the row has neither 'evidence' nor 'source'; its columns are {columns}",
+            remedy="Put a list of texts under 'evidence' or one text under 'source'; [] where there is none",
+        )
     evidence, source = record.get("evidence"), record.get("source")
     if evidence is not None and not isinstance(evidence, list):
         raise InputError(

@@ -10,6 +10,7 @@ where a batch began; a batch only shares the embedding pass.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections import Counter
@@ -322,9 +323,14 @@ def _no_rows(source: Path | str) -> InputError:
 def _no_usable_row(source: Path | str, out: Path | str, counts: Counts) -> InputError:
     if not counts.bad_rows:
         return _no_rows(source)
-    where = "above" if str(out) == STANDARD_OUTPUT else f"in {Names.of(out).errors}"
+    problem = f"none of its {counts.bad_rows} rows can be used"
+    if str(out) == STANDARD_OUTPUT:
+        return InputError(problem, remedy="What is wrong with each is above", path=shown_name(source))
+    listed = Names.of(out).errors
+    with listed.open(encoding="utf-8") as stream:
+        first = json.loads(stream.readline())
     return InputError(
-        f"none of its {counts.bad_rows} rows can be used",
-        remedy=f"What is wrong with each, and what to do, is {where}",
+        f"{problem}; line {first['line']}: {first['error']}",
+        remedy=f"{first['remedy']}. All of them: {listed}",
         path=shown_name(source),
     )

@@ -6,20 +6,47 @@ line and the remedy; 130 interrupted.
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 import click
 
 from outspan import __version__
-from outspan.cli.check import check
-from outspan.cli.contract import contract
-from outspan.cli.inspect import inspect
-from outspan.cli.measure import measure
-from outspan.cli.models import models
 from outspan.errors import OutspanError
+
+COMMANDS = {
+    "check": "outspan.cli.check:check",
+    "measure": "outspan.cli.measure:measure",
+    "inspect": "outspan.cli.inspect:inspect",
+    "calibrate": "outspan.cli.calibrate:calibrate_command",
+    "gate": "outspan.cli.gate:gate",
+    "ledger": "outspan.cli.ledger:ledger",
+    "drift": "outspan.cli.drift:drift",
+    "contract": "outspan.cli.contract:contract",
+    "models": "outspan.cli.models:models",
+}
+"""Name to where the command lives, in the order in which help lists them."""
+
+
+class Commands(click.Group):
+    """Imports a command when it is asked for, so that ``check`` does not wait for what it does not use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """Every name, in the order of ``COMMANDS``."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of that name, or None."""
+        home = COMMANDS.get(cmd_name)
+        if home is None:
+            return None
+        module, _, name = home.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
 
 
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: outspan check answer.md --evidence report.md --evidence notes.txt",
 )
@@ -32,16 +59,15 @@ def cli() -> None:
     """
 
 
-for command in (check, measure, inspect, contract, models):
-    cli.add_command(command)
-
-
 def main() -> None:
     """Run the command line; errors made on purpose become a message and exit code 2."""
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
         error.show()
+        context = getattr(error, "ctx", None)
+        if context is not None and context.command.epilog:
+            click.echo(context.command.epilog, err=True)
         sys.exit(2)
     except OutspanError as error:
         click.echo(f"outspan: {error}", err=True)

@@ -232,12 +232,12 @@ def decide_rows(source: Path, opened: Gate, tally: GateTally) -> Iterator[bytes]
     RegimeMismatch
         For a row of another regime than the threshold's.
     """
-    from outspan.cli.measured import iter_measured, regime_beside
+    from outspan.cli.measured import regime_beside
     from outspan.gate import decide_answer, decision_record, read_measured_row
 
     beside = regime_beside(source, "energy")
     empty = True
-    for number, raw in iter_measured(source):
+    for number, raw in _rows(source):
         try:
             row = read_measured_row(_ready(raw, beside, source))
         except InputError as error:
@@ -267,6 +267,22 @@ def decide_rows(source: Path, opened: Gate, tally: GateTally) -> Iterator[bytes]
         yield _line(row, decision, opened, entry)
     if empty:
         raise InputError("holds no rows", path=source, remedy="Give a file that outspan measure wrote")
+
+
+def _rows(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line and row; a gate reads once, so that standard input will do."""
+    from outspan.cli.measured import iter_measured
+    from outspan.files import STANDARD_INPUT, iter_json_lines
+
+    if str(source) != STANDARD_INPUT:
+        yield from iter_measured(source)
+        return
+    for line in iter_json_lines(STANDARD_INPUT):
+        if line.error is not None:
+            raise line.error
+        if not isinstance(line.value, dict):
+            raise InputError("the line is not a JSON object", path="stdin", line=line.number)
+        yield line.number, line.value
 
 
 def _ready(raw: Mapping[str, Any], beside: Mapping[str, object], source: Path) -> dict[str, Any]:

@@ -107,11 +107,11 @@ def _show(inspection: Inspection, out: Console) -> None:
 
 def _contribution_table(inspection: Inspection) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("share", "cosine", "energy without"):
+    for name in ("share", "cosine", "rise without it"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("evidence sentence")
     for part in inspection.contributions[:SHOWN]:
-        rise = "–" if part.energy_without is None else f"{part.energy_without:+.4f}"
+        rise = "–" if part.energy_rise is None else f"{part.energy_rise:+.4f}"
         table.add_row(
             f"{part.share:+.3f}", f"{part.similarity:.3f}", rise, f"{clean(part.text)}  ({part.evidence_id})"
         )

@@ -53,9 +53,9 @@ def measure(
 ) -> None:
     """Measure every row of IN.jsonl, or of standard input for '-'.
 
-    A row is {"id", "group", "claim", "evidence": [text or {"id", "text"}, ...]} or has one text under
-    "source" in place of "evidence"; all but "claim" may be missing. OUT keeps every column and adds "state",
-    "reason", "energy" (the largest of the measured sentences), "energy_mean", "measured" of
+    A row is {"id", "group", "claim", "evidence": [text or {"id", "text"}, ...]} or has one whole text under
+    "source" in place of "evidence"; [] or null says that there is none. OUT keeps every column and adds
+    "state", "reason", "energy" (the largest of the measured sentences), "energy_mean", "measured" of
     "sentences_total", "states", "sentences" and "fingerprint". A column of IN by one of these names becomes
     "input.NAME".
 
@@ -101,10 +101,12 @@ def summary_lines(summary: RunSummary) -> Iterator[str]:
         f"measured {counts.measured:,} of {counts.sentences:,} sentences "
         f"({_listed(counts.sentence_states) or 'nothing to measure'})"
     )
-    rate = summary.texts_per_second
+    rate = summary.texts_per_second if summary.seconds >= 1.0 else None
     speed = "" if rate is None else f", {summary.texts:,} distinct sentences, {rate:,.0f} a second"
     resumed = f"; {summary.resumed_rows:,} rows were done before" if summary.resumed_rows else ""
     yield f"{summary.seconds:.1f} s{speed}{resumed}"
+    if summary.out != "-":
+        yield f"the regime of these numbers: {summary.out}.regime.json"
     if counts.bad_rows:
         listed = f"listed in {summary.errors}" if summary.errors else "listed above"
         total = counts.rows + counts.bad_rows

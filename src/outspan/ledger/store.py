@@ -165,23 +165,23 @@ class Ledger:
         InputError
             If the store cannot be written: nothing is written then.
         """
+        named = [
+            (artefact.digest, artefact) for artefact in artefacts
+        ]  # before the others have to wait for us
         with self._told(), self._writing() as connection:
             tip = self._tip(connection)
             if tip.count == 0:
                 opened = {"ledger": str(uuid.uuid4()), "format": FORMAT, "outspan": __version__}
                 tip = _add(connection, make_entry(tip, "opened", opened, key=None, moment=moment or now()))
-            new: list[str] = []
-            for artefact in artefacts:
-                digest = artefact.digest
+            for digest, artefact in named:
                 if digest not in self._held and not _is_stored(connection, digest):
                     value = {"name": artefact.name, "value": artefact.value}
                     made = make_entry(tip, "artefact", value, key=digest, moment=moment or now())
                     tip = _add(connection, made)
-                new.append(digest)
             entry = make_entry(tip, kind, content, key=key, moment=moment or now())
             _add(connection, entry)
         # Only now: had the transaction failed, they would not be there.
-        self._held.update(new)
+        self._held.update(digest for digest, _ in named)
         return entry
 
     def head(self) -> Head:

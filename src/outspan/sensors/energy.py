@@ -51,7 +51,7 @@ from outspan.measurement import (
 from outspan.texts import SEGMENTER, SEGMENTER_VERSION
 
 ClaimLike: TypeAlias = "str | Claim"
-EvidenceInput: TypeAlias = "Iterable[EvidenceLike] | EvidenceSet | str | None"
+EvidenceInput: TypeAlias = "Iterable[EvidenceLike] | EvidenceSet | EvidenceLike"
 
 DEFAULT_RANK = "cap:64"
 LEANS_SHOWN = 3
@@ -451,7 +451,7 @@ class _View:
         rises = self.leaning[0]
         strongest = np.argsort(-rises, kind="stable")[:LEANS_SHOWN]
         return tuple(
-            Lean(evidence_id=self.sentences[int(row)].id, energy_without=float(rises[row]))
+            Lean(evidence_id=self.sentences[int(row)].id, energy_rise=float(rises[row]))
             for row in strongest
             if rises[row] > LEANS_FROM
         )
@@ -466,6 +466,8 @@ def _named(proxies: Sequence[Proxy]) -> dict[str, Proxy]:
     contracts = [proxy.contract for proxy in proxies]
     names = [contract.name for contract in contracts]
     return {
-        contract.name if names.count(contract.name) == 1 else str(contract): proxy
+        contract.name
+        if names.count(contract.name) == 1 and contract.name != "energy"
+        else str(contract): proxy
         for contract, proxy in zip(contracts, proxies, strict=True)
     }

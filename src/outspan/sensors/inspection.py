@@ -35,7 +35,7 @@ class Contribution:
     share: float
     """weight · similarity: its part of the explained mass. The parts add up to ``explained``; one may be
     negative, where a sentence corrects what others overdo."""
-    energy_without: float | None
+    energy_rise: float | None
     """Rise of the energy when the sentence is taken away; None where it was not computed."""
 
     def to_dict(self) -> dict[str, object]:
@@ -127,7 +127,7 @@ def _contributions(
             similarity=float(similarities[i]),
             weight=float(weights[i]),
             share=float(weights[i] * similarities[i]),
-            energy_without=None if rises is None else float(rises[0, i]),
+            energy_rise=None if rises is None else float(rises[0, i]),
         )
         for i, sentence in enumerate(sentences)
     ]

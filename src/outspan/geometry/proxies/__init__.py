@@ -121,8 +121,8 @@ def parse_contract(text: str) -> ProxyContract:
 def _make(name: str, parameters: dict[str, Parameter]) -> Proxy:
     kind = PROXIES.get(name)
     if kind is None:
-        near = get_close_matches(name, PROXIES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PROXIES)}"
+        near = [known for known in PROXIES if name in known] or get_close_matches(name, PROXIES, n=1)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(PROXIES)}"
         raise ValueError(f"unknown proxy {name!r}: {hint}")
     known = parameter_names(kind)
     for key in parameters:
