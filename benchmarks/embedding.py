@@ -1,8 +1,9 @@
 """Sentences per second of the default embedder, paired in the same run with sentence-transformers.
 
-    python benchmarks/embedding.py --data FILE.jsonl [--sentences 500] [--rounds 5] [--model FOLDER]
+    python benchmarks/embedding.py [--data FILE.jsonl] [--sentences 500] [--rounds 5] [--model FOLDER]
 
-FILE has a JSON object a line; the sentences are cut from its longest string or list of strings. Rounds
+FILE has a JSON object a line; the sentences are cut from its longest string or list of strings. Without it
+they are the 305 background sentences of the package. Rounds
 alternate between the two, and the ratio is taken round by round: other work touches both alike.
 FOLDER is the model for sentence-transformers; without it, or without the package, that side is "not run".
 Prints one JSON document.
@@ -28,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from outspan.background import shipped
 from outspan.embedders import VectorCache, embed_checked, load_embedder
 
 
@@ -79,13 +81,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--sentences", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--model", type=Path)
     arguments = parser.parse_args()
-    texts = read_sentences(arguments.data, arguments.sentences)
+    texts = read_sentences(arguments.data, arguments.sentences) if arguments.data else list(shipped().texts)
     start = time.perf_counter()
     embedder = load_embedder(threads=arguments.threads)
     loaded = time.perf_counter() - start

@@ -174,7 +174,8 @@ def hallucination_energy(
     ----------
     claim_vec : (d,) claim.
     evidence_vecs : (n, d) evidence, or (d,) for a single row; empty means that there is none.
-    rank_r : cap on the number of retained directions.
+    rank_r : cap on the number of retained directions. The default is that of the first published
+        implementation; the sensor's own is 64, so that a row of the evidence stays at 0.
 
     Returns
     -------
