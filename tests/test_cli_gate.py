@@ -228,6 +228,16 @@ def test_a_policy_with_numbers_and_scores(made: Path, tmp_path: Path) -> None:
     assert {row["policy"]["name"] for row in lines(out)} == {"adaptive-percentile"}
 
 
+def test_an_answer_rule_that_the_calibration_does_not_speak_of_is_noted(made: Path, tmp_path: Path) -> None:
+    share = '[answer]\nrule = "share"\nreject_above = 0.5\nreview_above = 0.5\n'
+    rule = '[[rule]]\nname = "[/bold] in"\nkind = "threshold"\nside = "accept"\nthen = "accept"\n'
+    (tmp_path / "p.toml").write_text(f'name = "p"\n{share}{rule}')
+    place = str(tmp_path / "l.db")
+    shown = done("gate", "measured.jsonl", "--threshold", "threshold.json", "--policy", str(tmp_path / "p.toml"), "-o", str(tmp_path / "d"), "--ledger", place, folder=made)  # fmt: skip
+    assert "NOTE: the threshold was calibrated on whole rows" in shown.stderr
+    assert "[/bold] in" in done("ledger", "show", place, "same", folder=made).stdout
+
+
 def test_check_shows_decisions_and_fails_as_asked(made: Path) -> None:
     given = ["check", "answer.txt", "--evidence", "evidence.txt"]
     plain = json.loads(done(*given, "--json", folder=made).stdout)

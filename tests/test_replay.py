@@ -15,7 +15,7 @@ from outspan.checker import CheckedClaim
 from outspan.claims import whole_claim
 from outspan.embedders.protocol import Embeddings
 from outspan.evidence import EvidenceItem
-from outspan.gate import DecisionRecord, decide_answer, decision_record, load_policy
+from outspan.gate import DecisionRecord, decide_answer, decision_record, load_policy, parse_policy
 from outspan.ledger import Entry, Ledger
 from outspan.replay import replay, replay_many
 from outspan.sensors.energy import EnergySensor
@@ -166,7 +166,12 @@ def test_private_entries_hold_no_text_and_say_that_they_cannot_be_replayed(
     secret = "The zeppelin of Umbertide carries marmalade."
     answer = f"# Umbertide\n\n{secret} See [1]. Umbertide sails on."
     sensor = EnergySensor(FakeEmbedder(raising=["Umbertide sails on."]), proxies=["max_cosine"])
-    decision, record = decided(answer, [secret, "Marmalade comes from oranges."], sensor, private=True)
+    quoting = parse_policy(
+        'name = "q"\n[[rule]]\nname = "r"\nkind = "field"\nfield = "reason"\nnot_in = ["x"]\nthen = "review"\n'
+    )
+    items = [secret, "Marmalade comes from oranges."]
+    keep(ledger, decided(answer, items, sensor, private=True, policy=quoting)[1])
+    decision, record = decided(answer, items, sensor, private=True)
     assert "FAILED" in [step.inputs.get("state") for one in decision.claims for step in one.trace]
     entry = keep(ledger, record)
     found = replay(entry, sensor, ledger.artefact)

@@ -114,8 +114,7 @@ def _decide(
     ]
     document["decision"] = {
         **decision.to_dict(),
-        "policy": {"name": opened.policy.name, "digest": opened.policy.digest},
-        "threshold": opened.threshold.digest,
+        **opened.named,
     }
     if entry is not None:
         document["decision"]["ledger"] = {"seq": entry.seq, "digest": entry.digest}

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -66,7 +67,7 @@ def gate_options(function: F) -> F:
     return function
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Gate:
     """What decides, and where decisions are kept."""
 
@@ -75,13 +76,24 @@ class Gate:
     ledger: Ledger | None
     private: bool
 
+    @cached_property
+    def named(self) -> dict[str, object]:
+        """The policy and the threshold, as every decision names them."""
+        return {
+            "policy": {"name": self.policy.name, "digest": self.policy.digest},
+            "threshold": self.threshold.digest,
+        }
+
     def keep(self, record: DecisionRecord) -> Entry | None:
         """Append a decision to the ledger, if there is one; it is on disk when this returns."""
         if self.ledger is None:
             return None
         from outspan.ledger import Artefact
 
-        artefacts = [Artefact(name=name, value=value) for name, value in record.shared.items()]
+        artefacts = [
+            Artefact(name=name, value=value, digest=str(record.content[name]))
+            for name, value in record.shared.items()
+        ]
         name = record.content["id"]
         key = None if name is None else name if isinstance(name, str) else json.dumps(name)
         return self.ledger.append("decision", record.content, key=key, artefacts=artefacts)
@@ -119,6 +131,12 @@ def open_gate(
         from outspan.ledger import Ledger as Opened
 
         ledger = Opened(ledger_place)
+    if policy.answer.rule == "share" and made.unit == "row":
+        click.echo(
+            "NOTE: the threshold was calibrated on whole rows, by the outermost of their sentences; an "
+            "answer rule that forgives a share of them accepts more than the calibration speaks of.",
+            err=True,
+        )
     return Gate(threshold=made, policy=policy, ledger=ledger, private=private)
 
 
@@ -318,8 +336,7 @@ def _line(row: MeasuredRow, decision: AnswerDecision, opened: Gate, entry: Entry
         "group": row.group,
         **decision.to_dict(),
         "claims": claims,
-        "policy": {"name": opened.policy.name, "digest": opened.policy.digest},
-        "threshold": opened.threshold.digest,
+        **opened.named,
         "fingerprint": row.fingerprint,
     }
     if entry is not None:
@@ -361,8 +378,7 @@ def _report(tally: GateTally, opened: Gate, *, as_json: bool) -> None:
     if as_json:
         summary = {
             **tally.to_dict(),
-            "policy": {"name": opened.policy.name, "digest": opened.policy.digest},
-            "threshold": opened.threshold.digest,
+            **opened.named,
             "ledger": None if head is None else head.to_dict(),
         }
         click.echo(json.dumps(summary, ensure_ascii=False, allow_nan=False))

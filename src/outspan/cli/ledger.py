@@ -125,9 +125,9 @@ def _listing(entries: Iterable[Entry]) -> Table:
         table.add_row(
             str(entry.seq),
             record["time"][:19].replace("T", " "),
-            clean(str(content.get("id") or ""), 40),
+            Text(clean("" if content.get("id") is None else str(content["id"]), 40)),
             Text(outcome, style=decision_style(outcome)),
-            clean(str(decision.get("reason")), 100),
+            Text(clean(str(decision.get("reason")), 100)),
         )
     return table
 
@@ -150,7 +150,8 @@ def _show_entry(kept: Ledger, entry: Entry, out: Console) -> None:
     show_pairs(pairs, out)
     decision = content["decision"]
     out.print()
-    out.print(Text(f"{decision['outcome']}", style=decision_style(decision["outcome"])), decision["reason"])
+    line = Text(decision["outcome"], style=decision_style(decision["outcome"]))
+    out.print(line.append(f"  {decision['reason']}", style="not bold default"))
     for number, claim in enumerate(content["claims"], start=1):
         _show_claim(number, claim, out)
     if content["texts"] == "stored":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from outspan import __version__
 from outspan.calibration import Threshold
@@ -30,7 +31,8 @@ class DecisionRecord:
 
     content: Mapping[str, object]
     shared: Mapping[str, Mapping[str, object]]
-    """``threshold``, ``policy``, ``contract`` and, where it is known, ``regime``."""
+    """``threshold``, ``policy``, ``contract`` and, where it is known, ``regime``; ``content`` has the digest
+    of each under its name."""
 
 
 def decision_record(
@@ -83,7 +85,10 @@ def decision_record(
         "unit": _unit(answer, claims),
         "offsets": [[one.get("start"), one.get("end")] for one in claims],
         "claims": [
-            {**(_without_texts(one) if hidden else one), "decision": decided.to_dict()}
+            {
+                **(_without_texts(one) if hidden else one),
+                "decision": _quoting_nothing(decided.to_dict()) if hidden else decided.to_dict(),
+            }
             for one, decided in zip(claims, decision.claims, strict=True)
         ],
         "decision": decision.to_dict(),
@@ -131,6 +136,21 @@ def _without_texts(value: Mapping[str, object]) -> dict[str, object]:
         else:
             kept[name] = _hide(one)
     return kept
+
+
+def _quoting_nothing(decision: dict[str, Any]) -> dict[str, Any]:
+    """A decision whose trace repeats no text that a ``field`` rule looked at."""
+    steps = [
+        step
+        if step["kind"] != "field" or step["inputs"]["value"] is None
+        else {
+            **step,
+            "inputs": {**step["inputs"], "value": digest_text(step["inputs"]["value"])},
+            "reason": f"{step['inputs']['field']} {'matches' if step['matched'] else 'does not match'}",
+        }
+        for step in decision["trace"]
+    ]
+    return {**decision, "reason": steps[-1]["reason"], "trace": steps}
 
 
 def _hide(value: object) -> object:

@@ -40,11 +40,12 @@ class Artefact:
 
     name: str
     value: Mapping[str, object]
+    digest: str = ""
+    """``sha256:`` over the canonical form of the value; computed where the caller has not done so."""
 
-    @property
-    def digest(self) -> str:
-        """``sha256:`` over the canonical form of the value."""
-        return digest_json(self.value)
+    def __post_init__(self) -> None:
+        if not self.digest:
+            object.__setattr__(self, "digest", digest_json(self.value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
