@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from ledger_helpers import cluster, direct, fill, in_child, new_database, tamper
 from outspan.canonical import canonical_json
-from outspan.errors import InputError
+from outspan.errors import InputError, NotInstalled
 from outspan.ledger import (
     Artefact,
     Head,
@@ -132,8 +132,12 @@ def test_an_empty_ledger_holds_and_a_missing_one_is_refused(ledger: Ledger, tmp_
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE t (a)")
+    before = other.read_bytes()
     with pytest.raises(InputError, match="not a ledger"):
         Ledger(other, create=False)
+    with pytest.raises(InputError, match="something else"):
+        Ledger(other)
+    assert other.read_bytes() == before
     text = tmp_path / "text.db"
     text.write_text("no database at all, but a text that is long enough to be read as one" * 20)
     with pytest.raises(InputError, match="cannot be used"):
@@ -142,6 +146,18 @@ def test_an_empty_ledger_holds_and_a_missing_one_is_refused(ledger: Ledger, tmp_
         Ledger("mysql://user@host/db")
     with pytest.raises(InputError, match=r"cannot be used"):
         Ledger(tmp_path / "no folder" / "ledger.db")
+
+
+def test_postgresql_without_its_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outspan.ledger.store.find_spec", lambda name: None)
+    with pytest.raises(NotInstalled, match=r"outspan\[postgres\]"):
+        Ledger("postgresql://user@host/database")
+
+
+def test_an_address_is_named_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        Ledger(f"postgresql://user:s3cret@/db?host={tmp_path}")
+    assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -278,6 +278,11 @@ class Ledger:
 
     def _create(self) -> None:
         if self._sqlite:
+            others = inspect(self._engine).get_table_names()
+            if others and LEDGER.name not in others:
+                raise InputError(
+                    "is a database of something else", path=self.name, remedy="Name a file of its own"
+                )
             self._use_wal()
         with self._writing(lock=False) as connection:
             if not self._sqlite:
