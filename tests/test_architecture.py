@@ -36,6 +36,7 @@ ROOMS = {
 }
 """Room to number. A room that is not listed here fails the test: it has to be given its place."""
 
+
 def imports_of(module: Path) -> set[str]:
     """Rooms of outspan that ``module`` imports, at any depth of its code."""
     rooms = set()
