@@ -259,6 +259,72 @@ class EvidenceUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A stretch of a claim that a sensor points to, and what in the evidence it was held against."""
+
+    start: int
+    end: int
+    """Character offsets in the claim's text, end exclusive: ``claim.text[start:end] == text``."""
+    text: str
+    kind: str
+    """What was found, in the sensor's own words: ``word``, ``number``, ``negation``, …"""
+    found: str | None
+    """What the evidence has in its place; None where the sensor does not say."""
+    expected: str | None
+    """What the claim would have to say to agree with the evidence; None where the sensor does not say."""
+    evidence_id: str | None
+    """The evidence sentence that it was held against; None where there is none."""
+    note: str = ""
+    value: float | None = None
+    """How far outside this stretch is, in [0, 1]; None where the sensor gives no number for a part."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.end:
+            raise ValueError(f"a finding's offsets must not run backwards: {self.start}, {self.end}")
+        if self.value is not None and not 0.0 <= self.value <= 1.0:  # NaN fails the comparison too
+            raise ValueError(f"a finding's value must lie in [0, 1], not {self.value}")
+
+    def to_dict(self) -> dict[str, object]:
+        """Every field by name, as JSON."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a sensor beside the energy says of one claim. A score where it measured, a reason where not."""
+
+    sensor: str
+    state: State
+    reason: str | None
+    """Why the state is not MEASURED; None when it is."""
+    score: float | None
+    """In [0, 1], higher meaning less contained; None unless measured."""
+    findings: tuple[Finding, ...] = ()
+    """In the order of the text."""
+    flags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        measured = self.state is State.MEASURED
+        if measured is (self.score is None):
+            raise ValueError(f"{self.sensor}: a score goes with MEASURED and with nothing else")
+        if measured is (self.reason is not None):
+            raise ValueError(f"{self.sensor}: a reason goes with every state but MEASURED")
+        if self.score is not None and not 0.0 <= self.score <= 1.0:  # NaN fails the comparison too
+            raise ValueError(f"{self.sensor}: a score must lie in [0, 1], not {self.score}")
+
+    def to_dict(self) -> dict[str, object]:
+        """Every field by name, as JSON."""
+        return {
+            "sensor": self.sensor,
+            "state": str(self.state),
+            "reason": self.reason,
+            "score": self.score,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "flags": list(self.flags),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One claim against one evidence set."""
 
@@ -284,6 +350,8 @@ class Measurement:
     """What a reader must know before using the number: ``truncated``, ``unstable_subspace``, …"""
     proxies: Mapping[str, float | None] = field(default_factory=dict)
     """Other proxies of the same claim and evidence, by name; None where a proxy has no value for them."""
+    sensors: Mapping[str, Reading] = field(default_factory=dict)
+    """What other sensors say of the same claim and evidence, by name; each has a state of its own."""
 
     @property
     def operational_energy(self) -> float:
@@ -294,7 +362,7 @@ class Measurement:
         return 1.0 if self.energy is None else self.energy
 
     def to_dict(self) -> dict[str, object]:
-        """The record as JSON; ``proxies`` only where some were asked for."""
+        """The record as JSON; ``proxies`` and ``sensors`` only where some were asked for."""
         record: dict[str, object] = {
             "text": self.text,
             "state": str(self.state),
@@ -311,6 +379,8 @@ class Measurement:
         }
         if self.proxies:
             record["proxies"] = dict(self.proxies)
+        if self.sensors:
+            record["sensors"] = {name: reading.to_dict() for name, reading in self.sensors.items()}
         return record
 
 

@@ -20,7 +20,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from outspan.bulk.rows import RESULT_COLUMNS, encode
 from outspan.claims import Claim
 from outspan.errors import NotInstalled
-from outspan.measurement import Measurement, State
+from outspan.measurement import Measurement, Reading, State
 
 ROWS_PER_GROUP = 1000
 BYTES_PER_GROUP = 8 * 1024 * 1024
@@ -36,7 +36,7 @@ def require_parquet() -> None:
         raise NotInstalled("pyarrow", "parquet", "Parquet output")
 
 
-def write_parquet(rows: Path, out: Path, *, proxies: Sequence[str] = ()) -> None:
+def write_parquet(rows: Path, out: Path, *, proxies: Sequence[str] = (), sensors: Sequence[str] = ()) -> None:
     """Write the rows of a finished run as Parquet, in order, and force them to disk.
 
     Parameters
@@ -44,6 +44,7 @@ def write_parquet(rows: Path, out: Path, *, proxies: Sequence[str] = ()) -> None
     rows : JSON Lines as :func:`outspan.bulk.measure_file` writes them.
     out : the file to write; the caller gives it its final name.
     proxies : names of the proxies that were measured.
+    sensors : names of the sensors that were asked beside the energy.
 
     Raises
     ------
@@ -54,7 +55,7 @@ def write_parquet(rows: Path, out: Path, *, proxies: Sequence[str] = ()) -> None
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = _schema(pa, _input_types(rows), proxies)
+    schema = _schema(pa, _input_types(rows), proxies, sensors)
     with out.open("wb") as stream:
         with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
             for group in _groups(rows):
@@ -120,7 +121,7 @@ def _join(one: str, other: str) -> str:
     return "int64" if pair == {"exact", "int64"} else "float64" if pair == {"exact", "float64"} else "json"
 
 
-def _schema(pa: Any, input_types: Mapping[str, str], proxies: Sequence[str]) -> Any:
+def _schema(pa: Any, input_types: Mapping[str, str], proxies: Sequence[str], sensors: Sequence[str]) -> Any:
     plain = {"string": pa.string(), "bool": pa.bool_(), "float64": pa.float64(), "null": pa.string()}
     plain |= {"int64": pa.int64(), "exact": pa.int64()}
     ours = {
@@ -131,11 +132,13 @@ def _schema(pa: Any, input_types: Mapping[str, str], proxies: Sequence[str]) -> 
         "measured": pa.int64(),
         "sentences_total": pa.int64(),
         "states": pa.struct([(str(state), pa.int64()) for state in State]),
-        "sentences": pa.list_(_sentence_type(pa, proxies)),
+        "sentences": pa.list_(_sentence_type(pa, proxies, sensors)),
         "fingerprint": pa.string(),
     }
     if proxies:
         ours["proxy_fingerprints"] = pa.struct([(name, pa.string()) for name in proxies])
+    if sensors:
+        ours["sensor_fingerprints"] = pa.struct([(name, pa.string()) for name in sensors])
     given = [
         pa.field(name, pa.string(), metadata=JSON_METADATA) if kind == "json" else pa.field(name, plain[kind])
         for name, kind in input_types.items()
@@ -143,7 +146,7 @@ def _schema(pa: Any, input_types: Mapping[str, str], proxies: Sequence[str]) -> 
     return pa.schema([*given, *(pa.field(name, kind) for name, kind in ours.items())])
 
 
-def _sentence_type(pa: Any, proxies: Sequence[str]) -> Any:
+def _sentence_type(pa: Any, proxies: Sequence[str], sensors: Sequence[str]) -> Any:
     claim, measured = _hints(Claim), _hints(Measurement)
     members = [("text", pa.string())]
     members += [(name, _arrow(pa, claim[name])) for name in _CLAIM_FIELDS]
@@ -151,6 +154,10 @@ def _sentence_type(pa: Any, proxies: Sequence[str]) -> Any:
         if name == "proxies":
             if proxies:
                 members.append((name, pa.struct([(proxy, pa.float64()) for proxy in proxies])))
+        elif name == "sensors":
+            if sensors:
+                reading = _arrow(pa, Reading)
+                members.append((name, pa.struct([(sensor, reading) for sensor in sensors])))
         elif name != "text":
             members.append((name, _arrow(pa, measured[name])))
     return pa.struct(members)

@@ -6,7 +6,7 @@ claims, evidence ─► cores ─► one embedding pass ─► rows ─► subsp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -48,6 +48,16 @@ from outspan.measurement import (
     Regime,
     State,
 )
+from outspan.sensors.reading import (
+    ClaimSensor,
+    SensorContext,
+    SensorContract,
+    make_sensor,
+    named,
+    read_claims,
+    sensor_fingerprint,
+)
+from outspan.sensors.token_store import TokenEmbedder, TokenStore
 from outspan.texts import SEGMENTER, SEGMENTER_VERSION
 
 ClaimLike: TypeAlias = "str | Claim"
@@ -88,6 +98,8 @@ class EnergySensor:
     rank : ``cap:r`` or ``variance:q``; the two are different measurements.
     evidence : how evidence becomes rows; a policy or its text form, such as ``nearest:64`` or ``all``.
     proxies : other proxies to compute from the same vectors, by name, such as ``max_cosine``.
+    sensors : other sensors to ask about the same claims and evidence, by name, such as ``tokens``. Their
+        readings stand beside the energy and never change it.
     cache : a store of vectors already computed.
 
     The sensor may be shared by threads. Its ``contract`` says what the number claims to be, its ``regime``
@@ -108,6 +120,7 @@ class EnergySensor:
         rank: RankPolicy | str = DEFAULT_RANK,
         evidence: EvidencePolicy | str | None = None,
         proxies: Sequence[Proxy | str] = (),
+        sensors: Sequence[ClaimSensor | str] = (),
         cache: VectorCache | None = None,
     ) -> None:
         self.embedder = load_embedder() if embedder is None else embedder
@@ -116,6 +129,8 @@ class EnergySensor:
             evidence = EvidencePolicy()
         self.evidence = EvidencePolicy.parse(evidence) if isinstance(evidence, str) else evidence
         self.proxies = _named([self._ready(proxy, cache) for proxy in proxies])
+        self.sensors = named(make_sensor(one) if isinstance(one, str) else one for one in sensors)
+        self._token_store = self._store()
         self._cache = cache
         self._max_tokens = self.embedder.identity.max_tokens
         self.regime = self._regime_of("energy")
@@ -146,6 +161,25 @@ class EnergySensor:
     def proxy_fingerprints(self) -> dict[str, str]:
         """Digest of the regime of each other proxy: a threshold on one says nothing about another."""
         return {name: self._regime_of(str(p.contract)).fingerprint for name, p in self.proxies.items()}
+
+    @property
+    def sensor_contracts(self) -> dict[str, SensorContract]:
+        """What the score of each other sensor claims to be."""
+        return {name: sensor.contract for name, sensor in self.sensors.items()}
+
+    @property
+    def sensor_fingerprints(self) -> dict[str, str]:
+        """Digest of everything that the score of each other sensor depends on besides the texts."""
+        segmenter = f"{SEGMENTER} {SEGMENTER_VERSION}"
+        return {
+            name: sensor_fingerprint(sensor, embedder=self.embedder, segmenter=segmenter)
+            for name, sensor in self.sensors.items()
+        }
+
+    def _store(self) -> TokenStore | None:
+        """Keeps token vectors where a sensor reads them and the embedder has them."""
+        asked = any("token_vectors" in sensor.contract.uses for sensor in self.sensors.values())
+        return TokenStore(self.embedder) if asked and isinstance(self.embedder, TokenEmbedder) else None
 
     def _regime_of(self, proxy: str) -> Regime:
         return Regime.of(
@@ -202,7 +236,8 @@ class EnergySensor:
                 needed.setdefault(core, len(needed))
         if not needed:
             return _Vectors(needed, np.empty((0, 0), np.float32), np.empty(0, np.bool_), {})
-        embedded = embed_checked(self.embedder, list(needed), cache=self._cache)
+        embedder = self.embedder if self._token_store is None else self._token_store
+        embedded = embed_checked(embedder, list(needed), cache=self._cache)
         return _Vectors(needed, embedded.vectors, embedded.truncated(self._max_tokens), embedded.failures)
 
 
@@ -249,10 +284,35 @@ class _Request:
         """One measurement a claim, in order."""
         states = [self._state(claim) for claim in self.claims]
         measured = self._measured([i for i, (state, _) in enumerate(states) if state is State.MEASURED])
+        return self._with_sensors(
+            [
+                measured[i] if i in measured else self._unmeasured(claim, *states[i])
+                for i, claim in enumerate(self.claims)
+            ]
+        )
+
+    def _with_sensors(self, measured: list[Measurement]) -> list[Measurement]:
+        """The measurements with what the other sensors say; nothing else about them changes."""
+        if not self.sensor.sensors:
+            return measured
+        context = SensorContext(
+            embedder=self.sensor.embedder, vectors=self._vectors_by_text(), tokens=self.sensor._token_store
+        )
+        told = {
+            name: read_claims(sensor, self.claims, self.evidence, context)
+            for name, sensor in self.sensor.sensors.items()
+        }
         return [
-            measured[i] if i in measured else self._unmeasured(claim, *states[i])
-            for i, claim in enumerate(self.claims)
+            replace(one, sensors={name: readings[i] for name, readings in told.items()})
+            for i, one in enumerate(measured)
         ]
+
+    def _vectors_by_text(self) -> dict[str, NDArray[np.float32]]:
+        cores = (*(claim.core for claim in self.claims), *(one.core for one in self.evidence.sentences))
+        rows = {core: self.vectors.of[core] for core in cores if core in self.vectors.of}
+        return {
+            core: self.vectors.rows[row] for core, row in rows.items() if row not in self.vectors.failures
+        }
 
     def _state(self, claim: Claim) -> tuple[State, str | None]:
         if claim.unmeasured is not None:
