@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +20,15 @@ from ledger_helpers import tamper
 from outspan.bulk import measure_file
 from outspan.calibration import write_threshold
 from outspan.checker import check
+from outspan.cli import main
 from outspan.cli.measured import digest_of
 from outspan.ledger import Ledger
 from outspan.sensors.energy import EnergySensor
 from outspan.testing import FakeEmbedder
 
-# The command line with the fake embedder in place of the model.
-DRIVER = """
+PIPED = """
 import sys
-import outspan.cli.check, outspan.cli.ledger
-from outspan.cli import cli, main
-from outspan.cli.gate import gate
-from outspan.cli.ledger import ledger
-from outspan.sensors.energy import EnergySensor
-from outspan.testing import FakeEmbedder
-
-def build(**how):
-    assert how.pop("model") in ("fake", "sentence-transformers/all-MiniLM-L6-v2"), how
-    return EnergySensor(FakeEmbedder(), rank=how["rank"], evidence=how["select"], proxies=how["proxies"])
-
-sys.modules["outspan.cli.check"].build_sensor = build
-sys.modules["outspan.cli.ledger"].build_sensor = build
-for command in (gate, ledger):
-    cli.add_command(command)
+from outspan.cli import main
 main()
 """
 ROWS: list[dict[str, Any]] = [
@@ -49,14 +39,46 @@ ROWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", DRIVER, *arguments], cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "COLUMNS": "160"},
-    )  # fmt: skip
+@dataclass(frozen=True)
+class Shown:
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def done(*arguments: str, folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(autouse=True, scope="module")
+def _fake_sensor() -> Iterator[None]:
+    """The fake embedder in place of the model."""
+
+    def build(**how: Any) -> EnergySensor:
+        assert how.pop("model") in ("fake", "sentence-transformers/all-MiniLM-L6-v2"), how
+        return EnergySensor(FakeEmbedder(), rank=how["rank"], evidence=how["select"], proxies=how["proxies"])
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("outspan.cli.check", "outspan.cli.ledger"):
+            patch.setattr(importlib.import_module(name), "build_sensor", build)
+        patch.setenv("COLUMNS", "160")
+        yield
+
+
+def run(*arguments: str, folder: Path) -> Shown:
+    """The command line in this process: a new interpreter would cost a second each time."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code: Any = 0
+    with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["outspan", *arguments])
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        texts.append(stream.buffer.getvalue().decode("utf-8"))  # type: ignore[attr-defined]
+    return Shown(code, *texts)
+
+
+def done(*arguments: str, folder: Path, code: int = 0) -> Shown:
     found = run(*arguments, folder=folder)
     assert found.returncode == code, found.stderr
     assert "Traceback" not in found.stderr
@@ -163,7 +185,7 @@ def test_parquet_gives_the_same_decisions_and_the_same_records(
 
 def test_standard_input_and_output(made: Path) -> None:
     piped = subprocess.run(
-        [sys.executable, "-c", DRIVER, "gate", "-", "--threshold", "threshold.json", "-o", "-", "--json"],
+        [sys.executable, "-c", PIPED, "gate", "-", "--threshold", "threshold.json", "-o", "-", "--json"],
         input=(made / "measured.jsonl").read_bytes(), cwd=made, capture_output=True, check=False,
     )  # fmt: skip
     assert piped.returncode == 0, piped.stderr

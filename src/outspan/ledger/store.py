@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -124,7 +125,7 @@ class Ledger:
         if self._sqlite and not create and not Path(self.name).is_file():
             raise InputError("there is no such ledger", path=self.name, remedy="Check the name")
         self._url = url
-        self._engine = _engine(url)
+        self._engine = self._open(url)
         self._inherited: list[Engine] = []
         self._pid = os.getpid()
         self._held: set[str] = set()
@@ -323,12 +324,18 @@ class Ledger:
         with self._engine.connect() as connection:
             yield connection
 
+    def _open(self, url: URL) -> Engine:
+        """An engine whose connections are closed with the ledger, by the process that opened them."""
+        engine = _engine(url)
+        weakref.finalize(self, _dispose, engine, os.getpid())
+        return engine
+
     def _own(self) -> None:
         """After a fork, leave the parent's connections to the parent."""
         if os.getpid() != self._pid:
             # Kept, not closed: closing the parent's connection would speak to the database on its behalf.
             self._inherited.append(self._engine)
-            self._engine = _engine(self._url)
+            self._engine = self._open(self._url)
             self._pid = os.getpid()
 
     @contextmanager
@@ -344,6 +351,11 @@ class Ledger:
             ) from error
         except SQLAlchemyError as error:
             raise InputError(f"the ledger cannot be used: {error}", path=self.name) from error
+
+
+def _dispose(engine: Engine, pid: int) -> None:
+    if os.getpid() == pid:
+        engine.dispose()
 
 
 def _url(place: Path | str) -> URL:
