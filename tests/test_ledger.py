@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ledger_helpers import cluster, direct, fill, in_child, new_database, tamper
@@ -315,7 +315,7 @@ def test_every_single_byte_of_a_thousand_rows_is_covered(thousand: Ledger) -> No
     assert changed > 250_000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seq=st.integers(1, 1000), column=st.sampled_from(["kind", "key", "digest", "body"]), data=st.data())
 def test_a_changed_byte_in_the_database_is_found_at_its_row(
     thousand: Ledger, seq: int, column: str, data: Any
