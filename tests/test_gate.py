@@ -205,6 +205,8 @@ def test_a_missing_sensor_is_a_review() -> None:
     assert outcome(claim(0.1), policy) == "review"
     assert outcome(claim(0.1, sensors={"literals": {"flags": []}}), policy) == "accept"
     assert outcome(claim(0.1, sensors={"literals": {}}), policy) == "review"
+    assert outcome(claim(0.1, sensors={"literals": {"state": "FAILED", "flags": []}}), policy) == "review"
+    assert outcome(claim(0.1, sensors={"literals": {"state": "MEASURED", "flags": []}}), policy) == "accept"
     assert outcome(claim(0.1, sensors={"literals": {"flags": ["number_not_found"]}}), policy) == "review"
 
 

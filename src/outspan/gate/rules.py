@@ -293,6 +293,9 @@ class FlagRule:
             record = sensors.get(self.sensor) if isinstance(sensors, Mapping) else None
             if not isinstance(record, Mapping):
                 return _unknown({"sensor": self.sensor}, f"the sensor {self.sensor} did not measure")
+            if record.get("state", State.MEASURED) != State.MEASURED:
+                # No flag from a sensor that failed says nothing about the claim.
+                return _unknown({"sensor": self.sensor}, f"the sensor {self.sensor} is not MEASURED")
         flags = flags_of(record) if isinstance(record, Mapping) else "flags are missing"
         inputs: dict[str, object] = {"flags": flags if isinstance(flags, list) else None}
         if self.sensor is not None:
