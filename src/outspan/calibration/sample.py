@@ -26,6 +26,8 @@ class Labelled:
     """The label; None where there is none."""
     value: float | None
     """The score as measured; None where there is none, which can never be accepted."""
+    evidence_rows: int | None = None
+    """Distinct evidence sentences that were handed in for it; None where that is not known."""
 
     @property
     def measured(self) -> bool:
@@ -34,7 +36,11 @@ class Labelled:
 
 
 def count_units(units: Iterable[Labelled]) -> dict[str, int]:
-    """How many units there are, of each label, measured and not."""
+    """How many units there are, of each label, measured and not, and how large their evidence was at most.
+
+    A threshold is calibrated on evidence of some size, and the energy falls with more: ``evidence_rows_max``,
+    where it is known, is how far the calibration speaks.
+    """
     counts: Counter[str] = Counter(units=0, supported=0, unsupported=0, unlabelled=0, unmeasured=0)
     for one in units:
         name = {True: "unsupported", False: "supported", None: "unlabelled"}[one.unsupported]
@@ -43,6 +49,8 @@ def count_units(units: Iterable[Labelled]) -> dict[str, int]:
         if not one.measured:
             counts["unmeasured"] += 1
             counts[f"unmeasured_{name}"] += 1
+        elif one.evidence_rows is not None:
+            counts["evidence_rows_max"] = max(counts["evidence_rows_max"], one.evidence_rows)
     return dict(counts)
 
 

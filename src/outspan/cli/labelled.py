@@ -10,6 +10,7 @@ from outspan.calibration import Labelled
 from outspan.calibration.artefact import Unit
 from outspan.cli.measured import OneRegime, iter_measured
 from outspan.errors import InputError
+from outspan.gate.rules import distinct_evidence
 from outspan.geometry.proxies import make_proxy
 from outspan.measurement import State
 
@@ -84,8 +85,9 @@ def read_sample(path: Path, unit: Unit, score: str, *, higher_is_outside: bool) 
         else:
             _require_one(found, label, path, line)
             values = {f"{key} sentence {i}": value for i, value in enumerate(found or [None], start=1)}
+        rows = max((distinct_evidence(sentence) or 0 for sentence in row["sentences"]), default=0) or None
         sample.units += [
-            Labelled(key=name, source=source, unsupported=label, value=value)
+            Labelled(key=name, source=source, unsupported=label, value=value, evidence_rows=rows)
             for name, value in values.items()
         ]
     sample.fingerprint = regime.fingerprint()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from outspan.calibration import Threshold
 from outspan.gate.policy import AnswerRule, Policy
-from outspan.gate.rules import KNOWN_FLAGS, Claim, Outcome, flags_of, score_of
+from outspan.gate.rules import KNOWN_FLAGS, Claim, Outcome, distinct_evidence, flags_of, score_of
 from outspan.measurement import State
 
 __all__ = ["AnswerDecision", "Decision", "Step", "decide_answer", "decide_claim", "score_of"]
@@ -152,6 +152,8 @@ def _withheld(claim: Claim, threshold: Threshold) -> Step | None:
         why = f"{threshold.score} {score:.6g} is not on the accepted side of the threshold"
     elif isinstance(flags, str):
         why = flags
+    elif grown := _beyond_calibration(claim, threshold):
+        why = grown
     elif unheard := [flag for flag in flags if flag not in KNOWN_FLAGS]:
         why = f"the flag {unheard[0]!r} is a warning that this version does not know"
     else:
@@ -168,6 +170,22 @@ def _withheld(claim: Claim, threshold: Threshold) -> Step | None:
         outcome=Outcome.REVIEW,
         reason=why,
     )
+
+
+def _beyond_calibration(claim: Claim, threshold: Threshold) -> str | None:
+    """Why the evidence is larger than any that the threshold was calibrated on; None where it is not.
+
+    An energy falls as evidence grows, so a claim must not become acceptable by text that was added to it.
+    """
+    most = threshold.counts.get("evidence_rows_max")
+    if most is None:
+        return None
+    rows = distinct_evidence(claim)
+    if rows is None:
+        return "the record does not say how much evidence there was"
+    if rows > most:
+        return f"{rows} evidence sentences, and none of the calibration's rows had more than {most}"
+    return None
 
 
 def decide_answer(claims: Sequence[Claim], threshold: Threshold, policy: Policy) -> AnswerDecision:

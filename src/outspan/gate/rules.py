@@ -164,6 +164,17 @@ def number_at(record: Mapping[str, object], path: str) -> float | str:
     return float(value) if math.isfinite(value) else f"{path} is not finite"
 
 
+def distinct_evidence(claim: Claim) -> int | None:
+    """How many different evidence sentences a claim had; None where the record does not say."""
+    evidence = claim.get("evidence")
+    if not isinstance(evidence, Mapping):
+        return None
+    found, merged = evidence.get("sentences"), evidence.get("merged")
+    if isinstance(found, bool) or isinstance(merged, bool):
+        return None
+    return found - merged if isinstance(found, int) and isinstance(merged, int) else None
+
+
 def score_of(claim: Claim, threshold: Threshold) -> float | str:
     """The number that the threshold speaks about, or in words why there is none."""
     name = threshold.score
