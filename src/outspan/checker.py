@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from outspan.claims import Claim, split_claims
 from outspan.evidence import EvidenceSet
 from outspan.measurement import Contract, Measurement, State, Tally, tally
 from outspan.sensors.energy import EnergySensor, EvidenceInput
+from outspan.sensors.reading import SensorContract
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +60,10 @@ class Check:
     proxy_fingerprints: Mapping[str, str]
     evidence: EvidenceSet
     claims: tuple[CheckedClaim, ...]
+    sensor_contracts: Mapping[str, SensorContract] = field(default_factory=dict)
+    """What the score of each sensor that was asked beside the energy claims to be."""
+    sensor_fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """Everything that each of these scores depends on besides the texts, as a digest."""
 
     @property
     def summary(self) -> Tally:
@@ -67,10 +72,15 @@ class Check:
 
     def to_dict(self) -> dict[str, object]:
         """The record that ``outspan check --json`` prints."""
+        sensors: dict[str, object] = {}
+        if self.sensor_contracts:
+            contracts = {name: contract.to_dict() for name, contract in self.sensor_contracts.items()}
+            sensors = {"sensor_contracts": contracts, "sensor_fingerprints": dict(self.sensor_fingerprints)}
         return {
             "contract": self.contract.to_dict(),
             "fingerprint": self.fingerprint,
             "proxy_fingerprints": dict(self.proxy_fingerprints),
+            **sensors,
             "regime": dict(self.regime),
             "summary": self.summary.to_dict(),
             "evidence": self.evidence.to_dict(),
@@ -112,6 +122,8 @@ def check(answer: str, evidence: EvidenceInput, sensor: EnergySensor | None = No
         regime=sensor.regime.to_dict(),
         fingerprint=sensor.fingerprint,
         proxy_fingerprints=sensor.proxy_fingerprints,
+        sensor_contracts=sensor.sensor_contracts,
+        sensor_fingerprints=sensor.sensor_fingerprints,
         evidence=sentences,
         claims=tuple(
             CheckedClaim(claim=claim, measurement=one) for claim, one in zip(claims, measured, strict=True)

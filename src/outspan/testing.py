@@ -14,7 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from outspan.embedders.protocol import EmbedderIdentity, Embeddings
+from outspan.embedders.protocol import EmbedderIdentity, Embeddings, TokenVectors
+from outspan.errors import EmbedderFailed
 
 _WORD = re.compile(r"\w+", re.UNICODE)
 
@@ -75,6 +76,8 @@ class FakeEmbedder:
         self._drop_rows = drop_rows
         self.calls: list[tuple[str, ...]] = []
         """The texts of each call of ``embed``, in order."""
+        self.token_calls: list[tuple[str, ...]] = []
+        """The texts of each call of ``embed_tokens``, in order."""
 
     @property
     def identity(self) -> EmbedderIdentity:
@@ -101,6 +104,33 @@ class FakeEmbedder:
         if self._drop_rows and len(texts) > 1:
             vectors, tokens = vectors[: -self._drop_rows], tokens[: -self._drop_rows]
         return Embeddings(vectors=vectors, tokens=tokens, failures=failures)
+
+    def embed_tokens(self, texts: Sequence[str], /) -> list[TokenVectors]:
+        """A token for each word, with the word's own direction in whatever text it stands.
+
+        Raises
+        ------
+        EmbedderFailed
+            If a text is one of those that fail, or has no word.
+        """
+        self.token_calls.append(tuple(texts))
+        return [self._tokens_of(text) for text in texts]
+
+    def _tokens_of(self, text: str) -> TokenVectors:
+        words = list(_WORD.finditer(text))
+        read = words[: max(self._identity.max_tokens - 2, 0)]
+        if not read or text in self._failing or text in self._raising:
+            raise EmbedderFailed(f"fake failure on {text!r}")
+        rows = np.stack([self._direction(word[0].lower()) for word in read]).astype(np.float32)
+        if text in self._nan:
+            rows[0] = np.nan
+        return TokenVectors(
+            pieces=("[CLS]", *(word[0].lower() for word in read), "[SEP]"),
+            offsets=((0, 0), *(word.span() for word in read), (0, 0)),
+            vectors=np.concatenate([rows[:1], rows, rows[-1:]]),
+            sentence=self._vector(text),
+            tokens=len(words) + 2,
+        )
 
     def _vector(self, text: str) -> NDArray[np.float32]:
         words = _WORD.findall(text.lower())[: max(self._identity.max_tokens - 2, 0)] or [text]

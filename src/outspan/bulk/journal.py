@@ -209,7 +209,7 @@ class FileDestination:
     out : the output.
     run : what must be the same for a run to be continued: JSON, with the regime under ``regime``.
     overwrite : forget an interrupted run, and replace a complete output at the end.
-    proxies : names of the proxies that are measured, for the schema of a Parquet output.
+    proxies, sensors : names of those that are asked for, for the schema of a Parquet output.
     """
 
     def __init__(
@@ -219,11 +219,13 @@ class FileDestination:
         *,
         overwrite: bool = False,
         proxies: tuple[str, ...] = (),
+        sensors: tuple[str, ...] = (),
     ) -> None:
         self.names = Names.of(out)
         self._run = json.loads(json.dumps(run))  # as it reads after a round trip through the journal
         self._overwrite = overwrite
         self._proxies = proxies
+        self._sensors = sensors
         self._replaces = False
         self._rows: BinaryIO | None = None
         self._errors: BinaryIO | None = None
@@ -331,7 +333,7 @@ class FileDestination:
             from outspan.bulk.columns import write_parquet
 
             columns = names.out.with_name(names.out.name + ".columns.partial")
-            write_parquet(names.partial, columns, proxies=self._proxies)
+            write_parquet(names.partial, columns, proxies=self._proxies, sensors=self._sensors)
             columns.replace(names.out)
             names.partial.unlink()
         else:

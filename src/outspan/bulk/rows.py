@@ -29,8 +29,9 @@ RESULT_COLUMNS = (
     "sentences",
     "fingerprint",
     "proxy_fingerprints",
+    "sensor_fingerprints",
 )
-"""What a row gets, behind its own columns; the last only where proxies were measured."""
+"""What a row gets, behind its own columns; the last two only where proxies or sensors were asked for."""
 
 RENAMED = "input."
 """Prefix for a column of the input that has the name of a result, so that neither is lost."""
@@ -174,7 +175,11 @@ def _renamed(record: Mapping[str, object]) -> dict[str, object]:
 
 
 def result_line(
-    row: Row, measurements: Sequence[Measurement], fingerprint: str, proxy_fingerprints: Mapping[str, str]
+    row: Row,
+    measurements: Sequence[Measurement],
+    fingerprint: str,
+    proxy_fingerprints: Mapping[str, str],
+    sensor_fingerprints: Mapping[str, str],
 ) -> tuple[str, State, Tally]:
     """The row of the output as JSON text, with its state and the tally of its sentences."""
     counted = tally(measurements)
@@ -194,10 +199,12 @@ def result_line(
         checked,
         fingerprint,
         dict(proxy_fingerprints),
+        dict(sensor_fingerprints),
     )
     results = dict(zip(RESULT_COLUMNS, values, strict=True))
-    if not proxy_fingerprints:
-        del results["proxy_fingerprints"]
+    for name in ("proxy_fingerprints", "sensor_fingerprints"):
+        if not results[name]:
+            del results[name]
     ours = encode(results)
     comma = ", " if len(row.kept) > 2 else ""
     return f"{row.kept[:-1]}{comma}{ours[1:]}\n", state, counted

@@ -156,11 +156,16 @@ def measure_file(
         "proxies": dict(sensor.proxy_fingerprints),
         "proxy_contracts": {name: str(proxy.contract) for name, proxy in sensor.proxies.items()},
     }
+    if sensor.sensors:
+        run["sensors"] = sensor.sensor_fingerprints
+        run["sensor_contracts"] = {name: one.to_dict() for name, one in sensor.sensor_contracts.items()}
     destination: FileDestination | StreamDestination
     if str(out) == STANDARD_OUTPUT:
         destination = StreamDestination(sys.stdout.buffer, sys.stderr.buffer)
     else:
-        destination = FileDestination(out, run, overwrite=overwrite, proxies=tuple(sensor.proxies))
+        destination = FileDestination(
+            out, run, overwrite=overwrite, proxies=tuple(sensor.proxies), sensors=tuple(sensor.sensors)
+        )
     with destination, open_binary(source) as stream:
         reached = destination.begin()
         reader = JsonLineReader(stream, shown_name(source), max_line_bytes=max_line_bytes)
@@ -256,11 +261,15 @@ class _Session:
         sentence_states: Counter[str] = Counter()
         if not rows:
             return written, Counts()
-        fingerprint, proxy_fingerprints = self.sensor.fingerprint, self.sensor.proxy_fingerprints
+        named = (
+            self.sensor.fingerprint,
+            self.sensor.proxy_fingerprints,
+            self.sensor.sensor_fingerprints,
+        )
         with _located(rows):
             results = self.sensor.measure_many([(row.claims, row.evidence) for row in rows])
         for row, measurements in zip(rows, results, strict=True):
-            text, state, counted = result_line(row, measurements, fingerprint, proxy_fingerprints)
+            text, state, counted = result_line(row, measurements, *named)
             written.append(text)
             row_states[str(state)] += 1
             sentence_states.update(counted.states)

@@ -49,6 +49,7 @@ def check(
     rank: str,
     select: str,
     proxies: tuple[str, ...],
+    sensors: tuple[str, ...],
     no_cache: bool,
     **how: Any,
 ) -> None:
@@ -62,7 +63,9 @@ def check(
 
     opened = _gate(threshold, fail_on, how)
     text, items = read_answer_and_evidence(answer, evidence_paths)
-    sensor = build_sensor(model=model, rank=rank, select=select, proxies=proxies, no_cache=no_cache)
+    sensor = build_sensor(
+        model=model, rank=rank, select=select, proxies=proxies, sensors=sensors, no_cache=no_cache
+    )
     record = check_answer(text, items, sensor)
     decision, document = None, record.to_dict()
     if opened is not None:

@@ -13,6 +13,7 @@ from outspan.evidence import EvidencePolicy
 from outspan.geometry.proxies import PROXIES, make_proxy
 from outspan.geometry.subspace import RankPolicy
 from outspan.sensors.energy import DEFAULT_RANK, EnergySensor
+from outspan.sensors.reading import SENSORS, make_sensor, named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +46,13 @@ _OPTIONS = (
         metavar="NAME",
         help=f"Measure another proxy beside the energy; repeatable. Known: {', '.join(PROXIES)}.",
     ),
+    click.option(
+        "--sensor",
+        "sensors",
+        multiple=True,
+        metavar="NAME",
+        help=f"Ask another sensor beside the energy; repeatable. Known: {', '.join(SENSORS)}.",
+    ),
     click.option("--no-cache", is_flag=True, help="Neither read nor keep vectors on disk."),
 )
 
@@ -57,22 +65,36 @@ def sensor_options(function: F) -> F:
 
 
 def build_sensor(
-    *, model: str, rank: str, select: str, proxies: tuple[str, ...], no_cache: bool
+    *,
+    model: str,
+    rank: str,
+    select: str,
+    proxies: tuple[str, ...],
+    sensors: tuple[str, ...] = (),
+    no_cache: bool,
 ) -> EnergySensor:
     """The sensor that the options describe; options are checked before a model is loaded.
 
     Raises
     ------
     click.UsageError
-        For a rank, selection or proxy that cannot be read.
+        For a rank, selection, proxy or sensor that cannot be read.
     """
     try:
         policy = EvidencePolicy.parse(select)
         rank_policy = RankPolicy.parse(rank)
-        named = [make_proxy(name) for name in proxies]
+        named_proxies = [make_proxy(name) for name in proxies]
+        named_sensors = list(named(make_sensor(name) for name in sensors).values())
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     folder = Path(model)
     embedder = load_embedder(folder if folder.is_dir() else model)
     cache = None if no_cache else VectorCache()
-    return EnergySensor(embedder, rank=rank_policy, evidence=policy, proxies=named, cache=cache)
+    return EnergySensor(
+        embedder,
+        rank=rank_policy,
+        evidence=policy,
+        proxies=named_proxies,
+        sensors=named_sensors,
+        cache=cache,
+    )

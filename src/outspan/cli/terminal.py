@@ -13,7 +13,7 @@ from rich.text import Text
 
 from outspan.checker import Check, CheckedClaim
 from outspan.gate import AnswerDecision
-from outspan.measurement import Tally
+from outspan.measurement import Finding, Reading, Tally
 
 BAR_WIDTH = 10
 WIDTH_WITHOUT_TERMINAL = 120
@@ -33,6 +33,10 @@ def energy_bar(energy: float) -> str:
     partial = " ▏▎▍▌▋▊▉"[rest] if rest else ""
     return ("█" * full + partial).ljust(BAR_WIDTH, "·")
 
+
+FOUND = "bold underline red"
+FOUND_NAMED = "red"
+FINDINGS_SHOWN = 8
 
 STYLES = {"accept": "green", "review": "yellow", "reject": "bold red", "no_claim": "dim"}
 
@@ -91,13 +95,53 @@ def decision_lines(decision: AnswerDecision) -> Iterable[Text]:
 def _sentence_cell(checked: CheckedClaim) -> Text:
     one = checked.measurement
     cell = Text(clean(checked.claim.text), style="" if one.energy is not None else "dim")
+    for start, end in _shown_spans(checked):
+        cell.stylize(FOUND, start, end)
     if one.reason:
         cell.append(f"  ({one.reason})", style="dim italic")
     if one.flags:
         cell.append("  " + " ".join(f"⚑{flag}" for flag in one.flags), style="yellow")
     for name, value in one.proxies.items():
         cell.append(f"  {name}={'none' if value is None else format(value, '.3f')}", style="cyan")
+    for reading in one.sensors.values():
+        cell.append_text(_reading_text(reading))
     return cell
+
+
+def _reading_text(reading: Reading) -> Text:
+    """A sensor's score, or its state and why, and what it points to; never by colour alone."""
+    score = f"{reading.state} ({reading.reason})" if reading.score is None else f"{reading.score:.3f}"
+    # What claims nothing says so already, once for the sentence.
+    shown = Text("" if reading.state == "NO_CLAIM" else f"  {reading.sensor}={clean(score)}", style="cyan")
+    if reading.flags:
+        shown.append("  " + " ".join(f"⚑{flag}" for flag in reading.flags), style="yellow")
+    listed = [_finding_text(finding) for finding in reading.findings[:FINDINGS_SHOWN]]
+    if listed:
+        more = len(reading.findings) - len(listed)
+        shown.append(" outside: " if reading.sensor == "tokens" else " finds: ", style="cyan")
+        shown.append(", ".join(listed) + (f" and {more} more" if more else ""), style=FOUND_NAMED)
+    return shown
+
+
+def _finding_text(finding: Finding) -> str:
+    if finding.kind == "word":
+        return clean(finding.text)
+    against = f" (evidence: {clean(finding.found)})" if finding.found else ""
+    return f"{finding.kind.replace('_', ' ')} {clean(finding.text)}{against}"
+
+
+def _shown_spans(checked: CheckedClaim) -> Iterable[tuple[int, int]]:
+    """Where the findings stand in the sentence as it is shown: on one line, and cut where it is long."""
+    text = checked.claim.text
+    shown = len(clean(text))
+    cut = int(shown < len(clean(text, limit=len(text) + 1)))  # the last character stands for the rest
+    for reading in checked.measurement.sensors.values():
+        for finding in reading.findings:
+            lead = clean(text[: finding.start] + "x", limit=len(text) + 1)
+            start = len(lead) - 1
+            end = start + len(clean(finding.text))
+            if end <= shown - cut:
+                yield start, end
 
 
 def _nearest_cells(checked: CheckedClaim) -> tuple[Text, str]:

@@ -211,7 +211,13 @@ def sensor_fingerprint(sensor: ClaimSensor, *, embedder: Embedder, segmenter: st
     return digest_json(parts)
 
 
-SENSORS: Mapping[str, Callable[..., ClaimSensor]] = MappingProxyType({})
+def _tokens(**parameters: Any) -> ClaimSensor:
+    from outspan.sensors.tokens import TokenSensor
+
+    return TokenSensor(**parameters)
+
+
+SENSORS: Mapping[str, Callable[..., ClaimSensor]] = MappingProxyType({"tokens": _tokens})
 """Every sensor beside the energy by name; each is imported when it is first made."""
 
 
