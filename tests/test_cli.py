@@ -231,3 +231,112 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m outspan contract | head -1"
     shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
     assert "Traceback" not in shown.stderr
+
+
+def piped(
+    command: str, folder: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """A command line in bash, with ``outspan`` as this environment has it, and the exit code of that command."""
+    (folder / "a.md").write_text("The pier was closed. The door says [/red] push.", encoding="utf-8")
+    (folder / "e.md").write_text(
+        "The pier was closed all autumn. The [bold]door[/bold] is red.", encoding="utf-8"
+    )
+    line = command.replace("outspan", f"{sys.executable} -m outspan") + "; exit ${PIPESTATUS[0]}"
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=folder,
+        capture_output=True,
+        env={**os.environ, **(env or {})},
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "outspan check a.md --evidence e.md | true",
+        "outspan check a.md --evidence e.md --json | true",
+        "outspan contract | head -1",
+    ],
+)
+def test_a_closed_pipe_is_not_a_failed_check(command: str, tmp_path: Path) -> None:
+    shown = piped(command, tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("where", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("options", ["", "--json"])
+def test_output_that_cannot_be_written_is_a_message(where: str, options: str, tmp_path: Path) -> None:
+    shown = piped(f"outspan check a.md --evidence e.md {options} {where}", tmp_path)
+    assert shown.returncode == 2
+    assert shown.stderr.startswith(b"outspan: ")
+    assert b"Traceback" not in shown.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_output_is_utf_8_whatever_the_locale_says(encoding: str, tmp_path: Path) -> None:
+    env = {"PYTHONIOENCODING": encoding, "LC_ALL": "C", "PYTHONUTF8": "0"}
+    for command in ("outspan check a.md --evidence e.md", "outspan inspect a.md --evidence e.md --claim 1"):
+        assert piped(command, tmp_path, env).returncode == 0
+    shown = piped("outspan check a.md --evidence e.md --json", tmp_path, env)
+    assert json.loads(shown.stdout)["summary"]["measured"] == 2
+
+
+def test_texts_are_shown_as_they_are_and_steer_nothing(tmp_path: Path) -> None:
+    shown = piped("outspan inspect a.md --evidence e.md --claim 2", tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert b"The [bold]door[/bold] is red." in shown.stdout
+    (tmp_path / "p.jsonl").write_text(
+        json.dumps({"id": "\x1b[31mred", "text": "The pier was closed."}), encoding="utf-8"
+    )
+    for command in ("check a.md --evidence p.jsonl", "inspect a.md --evidence p.jsonl --claim 1"):
+        assert b"\x1b[31mred" not in piped(f"outspan {command}", tmp_path).stdout
+
+
+def test_two_evidence_files_of_one_name_keep_their_sentences_apart(tmp_path: Path) -> None:
+    for name, text in (("one", "Rye was sown late."), ("two", "Barley was sown early.")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "e.md").write_text(text, encoding="utf-8")
+    files = [str(tmp_path / name / "e.md") for name in ("one", "two")]
+    answer = tmp_path / "answer.txt"
+    answer.write_text("Rye was sown late. Barley was sown early.", encoding="utf-8")
+    record = document("check", str(answer), "--evidence", files[0], "--evidence", files[1])
+    assert [claim["nearest"]["evidence_id"] for claim in record["claims"]] == [f"{path}#0" for path in files]
+
+
+def test_weights_of_passages_count_in_check_too(tmp_path: Path) -> None:
+    passages = tmp_path / "p.jsonl"
+    passages.write_text(
+        '{"text": "Rye was sown late.", "weight": 0}\n"Fog closed the port."\n', encoding="utf-8"
+    )
+    answer = tmp_path / "answer.txt"
+    answer.write_text("Rye was sown late.", encoding="utf-8")
+    record = document("check", str(answer), "--evidence", str(passages))
+    assert record["claims"][0]["energy"] > 0.5
+    assert record["evidence"]["left_out"] == [{"id": "p.jsonl:1", "reason": "weight 0"}]
+
+
+def test_measure_refuses_a_pipe_under_a_path_and_reads_standard_input(tmp_path: Path) -> None:
+    row = '{"claim": "Rye was sown late.", "evidence": ["Rye was sown late."]}'
+    shown = piped(f"outspan measure <(echo '{row}') -o out.jsonl", tmp_path)
+    assert shown.returncode == 2
+    assert b"Give '-'" in shown.stderr
+    assert piped(f"outspan measure - -o out.jsonl < <(echo '{row}')", tmp_path).returncode == 0
+
+
+def test_a_row_with_a_weight_beyond_all_bounds_is_a_bad_row_and_a_lone_surrogate_is_none(
+    tmp_path: Path,
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    good = {
+        "claim": "A lone \ud800 pier.",
+        "evidence": [{"id": "\udfff", "text": "The pier \ud800 closed."}],
+        "\ud801": 1,
+    }
+    bad = '{"claim": "x y", "evidence": [{"text": "x", "weight": ' + "9" * 400 + "}]}"
+    rows.write_text(json.dumps(good) + "\n" + bad + "\n", encoding="utf-8")
+    shown = run("measure", str(rows), "-o", str(tmp_path / "out.parquet"))
+    assert shown.returncode == 0, shown.stderr.decode()
+    assert (tmp_path / "out.parquet").read_bytes()[:4] == b"PAR1"
+    assert json.loads((tmp_path / "out.errors.jsonl").read_text())["line"] == 2

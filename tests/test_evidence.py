@@ -48,7 +48,7 @@ def test_items_that_share_an_id_stay_apart() -> None:
     assert len({s.id for s in found.sentences}) == 2
 
 
-@pytest.mark.parametrize("value", [3, 2.5, ["nested"], {"text": 4}, {"id": None, "text": "x"}, b"bytes"])
+@pytest.mark.parametrize("value", [3, 2.5, ["nested"], {"text": 4}, {"id": True, "text": "x"}, b"bytes"])
 def test_evidence_of_another_type_is_refused_with_its_position(value: object) -> None:
     with pytest.raises(ValueError, match="evidence item 1"):
         EvidenceSet.of(["fine", value])  # type: ignore[list-item]
@@ -172,3 +172,24 @@ def test_the_text_of_an_object_is_found_under_its_usual_names(key: str) -> None:
 def test_an_object_without_a_text_is_refused_and_not_taken_for_nothing() -> None:
     with pytest.raises(ValueError, match="evidence item 0.*body"):
         EvidenceSet.of([{"body": "Lost?"}])
+
+
+@pytest.mark.parametrize(
+    "text", ["nearest:5 merge=0.9", "spread:10 merge=0.99", "all merge=0.9", "select=nearest:5", "all"]
+)
+def test_what_a_policy_is_told_is_what_it_does(text: str) -> None:
+    policy = EvidencePolicy.parse(text)
+    assert text.removeprefix("select=") in str(policy)
+
+
+@pytest.mark.parametrize(
+    "text", ["all:5", "bogus=3", "nearest:", "nearest:1_0", "nearest:٣", "nearest:5 x=1"]
+)
+def test_a_policy_with_more_than_it_says_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="evidence policy"):
+        EvidencePolicy.parse(text)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    found = EvidenceSet.of([{"id": np.int64(7), "text": "Kept.", "weight": np.float32(2)}])
+    assert [(s.id, s.weight) for s in found.sentences] == [("7#0", 2.0)]

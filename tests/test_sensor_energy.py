@@ -225,3 +225,30 @@ def test_selection_looks_at_each_claim() -> None:
     assert first.energy == pytest.approx(0.0, abs=1e-9)
     assert last.energy == pytest.approx(0.0, abs=1e-9)
     assert first.evidence.used == 2
+
+
+@pytest.mark.parametrize(
+    "claims", [None, 5, b"bytes", {"text": "The pier"}, [None], [5], [b"x"], [{"text": "x"}]]
+)
+def test_claims_of_another_type_are_refused(claims: object) -> None:
+    with pytest.raises(ValueError, match="claim"):
+        sensor().measure(claims, EVIDENCE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("evidence", [5, b"bytes", [b"x"], object()])
+def test_evidence_of_another_type_is_refused(evidence: object) -> None:
+    with pytest.raises(ValueError, match="evidence"):
+        sensor().measure(["x"], evidence)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"rank": 5}, {"rank": None}, {"evidence": 5}])
+def test_options_of_another_type_are_refused_when_the_sensor_is_made(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="rank|evidence"):
+        sensor(**options)
+
+
+def test_a_proxy_asked_for_twice_is_measured_once() -> None:
+    one = sensor(proxies=["max_cosine", "max_cosine", "local_span", "local_span(k=8)"]).measure(
+        ["x"], EVIDENCE
+    )[0]
+    assert list(one.proxies) == ["max_cosine", "local_span"]

@@ -8,8 +8,10 @@ A policy says how. It changes the measurement, so it is part of the regime.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -31,6 +33,11 @@ BLOCK = 8192
 NEAR_LIMIT = 8192
 """Above this many chosen rows, only exact repeats are merged."""
 
+_POLICY = re.compile(
+    r"(?:sentences )?(?:select=)?(?:all|(?P<select>nearest|spread)(?::(?P<limit>[0-9]{1,9}))?)"
+    r"(?: merge=(?P<merge>[0-9.]+))?"
+)
+
 DEFAULT_LIMIT = 64
 """Evidence sentences that span the subspace of one claim, at most."""
 
@@ -45,6 +52,8 @@ class EvidenceItem:
     """How much this source counts where not all evidence fits, ≥ 0; 0 leaves it out."""
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.id, str) and isinstance(self.text, str)):
+            raise ValueError(f"evidence item {self.id!r}: id and text must be strings, not {self.text!r:.40}")
         if not (math.isfinite(self.weight) and self.weight >= 0.0):
             raise ValueError(f"evidence item {self.id!r}: weight must be a number ≥ 0, not {self.weight}")
 
@@ -68,14 +77,17 @@ class EvidenceItem:
         if isinstance(value, Mapping):
             key = next((key for key in TEXT_KEYS if key in value), None)
             text = None if key is None else value[key]
-            name, weight = value.get("id", position), value.get("weight", 1.0)
+            name, weight = value.get("id"), value.get("weight", 1.0)
+            name = position if name is None else name
             if (
                 key is not None
                 and (text is None or isinstance(text, str))
-                and isinstance(name, str | int)
-                and isinstance(weight, int | float)
+                and isinstance(name, str | Integral)
+                and isinstance(weight, Real)
+                and not isinstance(name, bool)
+                and not isinstance(weight, bool)
             ):
-                return cls(id=str(name), text=text or "", weight=float(weight))
+                return cls(id=str(name), text=text or "", weight=_float(weight))
         raise ValueError(
             f"evidence item {position} must be a string or an object with 'text' and perhaps 'id' (a string "
             f"or a whole number) and 'weight' (a number), not {_shown(value)}"
@@ -142,18 +154,18 @@ class EvidencePolicy:
     @classmethod
     def parse(cls, text: str) -> EvidencePolicy:
         """Read ``all``, ``nearest:64``, ``spread:64`` or the full text form."""
-        values = dict(part.split("=", 1) for part in text.split() if "=" in part)
-        select, _, limit = values.get("select", text if "=" not in text else "nearest").partition(":")
+        match = _POLICY.fullmatch(text.strip())
+        remedy = "Write all, nearest:64 or spread:64"
+        if match is None:
+            raise ValueError(f"evidence policy {text!r} cannot be read. {remedy}")
         try:
             return cls(
-                select=select,  # type: ignore[arg-type]  # checked in __post_init__
-                limit=int(limit) if limit else DEFAULT_LIMIT,
-                merge=float(values.get("merge", "0.9999")),
+                select=match["select"] or "all",  # type: ignore[arg-type]  # the pattern knows no other
+                limit=int(match["limit"] or DEFAULT_LIMIT),
+                merge=float(match["merge"] or 0.9999),
             )
         except ValueError as error:
-            raise ValueError(
-                f"evidence policy {text!r}: {error}. Write all, nearest:64 or spread:64"
-            ) from error
+            raise ValueError(f"evidence policy {text!r}: {error}. {remedy}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +178,8 @@ class EvidenceSet:
     found: int
     """Sentences before repeats were merged."""
     left_out: tuple[LeftOut, ...] = field(default=())
+    items: tuple[str, ...] = ()
+    """Ids of the items in the order in which they were handed in, blank ones included: what ``[2]`` means."""
 
     def to_dict(self) -> dict[str, object]:
         """What was handed in and what of it takes no part, by id; the texts are the caller's own."""
@@ -223,11 +237,24 @@ class EvidenceSet:
                     multiplicity=1,
                     weight=item.weight,
                 )
-        return cls(sentences=tuple(kept.values()), supplied=len(items), found=found, left_out=tuple(left_out))
+        return cls(
+            sentences=tuple(kept.values()),
+            supplied=len(items),
+            found=found,
+            left_out=tuple(left_out),
+            items=tuple(item.id for item in items),
+        )
 
 
 EVIDENCE_THOUGH_NO_CLAIM = frozenset({"heading", "code", "table header"})
 """Spans that claim nothing in an answer but do inform a reader of the evidence."""
+
+
+def _float(weight: Real) -> float:
+    try:
+        return float(weight)
+    except OverflowError:
+        return math.inf  # refused by EvidenceItem, with the others that are no weight
 
 
 def _shown(value: object) -> str:
@@ -243,6 +270,8 @@ def _items(evidence: Iterable[EvidenceLike] | EvidenceLike) -> list[EvidenceItem
         return []
     if isinstance(evidence, str | Mapping | EvidenceItem):
         evidence = [evidence]  # one item: iterating would take its characters, or its keys, for evidence
+    if not isinstance(evidence, Iterable) or isinstance(evidence, bytes):
+        raise ValueError(f"evidence must be strings or objects with 'text', not {type(evidence).__name__}")
     items = [EvidenceItem.of(value, position) for position, value in enumerate(evidence)]
     if len({item.id for item in items}) == len(items):
         return items

@@ -70,8 +70,10 @@ def read_text(path: Path | str, *, max_bytes: int = MAX_TEXT_BYTES) -> str:
     return _decode(data, name)
 
 
-def read_evidence(path: Path | str) -> list[EvidenceItem]:
+def read_evidence(path: Path | str, *, label: str | None = None) -> list[EvidenceItem]:
     """Evidence from a file.
+
+    ``label`` stands in ids in place of the file's name, for callers whose files share one.
 
     ``.jsonl`` and ``.ndjson`` hold one passage a line, ``.json`` a list of passages: each is a string, null
     for nothing, or an object whose text stands under ``text`` (or, failing that, ``content``, ``passage`` or
@@ -86,30 +88,31 @@ def read_evidence(path: Path | str) -> list[EvidenceItem]:
         passage that is left out would change every number, so it stops the work.
     """
     name = shown_name(path)
+    label = label or Path(name).name
     suffix = Path(name).suffix.lower()
     if str(path) == STANDARD_INPUT or suffix not in (*_JSON_LINES, ".json"):
-        return [EvidenceItem(id=Path(name).name, text=read_text(path))]
+        return [EvidenceItem(id=label, text=read_text(path))]
     if suffix == ".json":
-        return _json_list(read_text(path), name)
+        return _json_list(read_text(path), name, label)
     items = []
     for line in iter_json_lines(path):
         if line.error is not None:
             raise line.error
-        items.append(_passage(line.value, name, line.number, line=line.number))
+        items.append(_passage(line.value, name, label, line.number, line=line.number))
     return items
 
 
-def _json_list(text: str, name: str) -> list[EvidenceItem]:
+def _json_list(text: str, name: str, label: str) -> list[EvidenceItem]:
     value = _parse(text, name, None)
     if not isinstance(value, list):
         raise InputError(
             "is not a list of passages", remedy='Write a list: ["…", {"id": "…", "text": "…"}]', path=name
         )
-    return [_passage(passage, name, place) for place, passage in enumerate(value, start=1)]
+    return [_passage(passage, name, label, place) for place, passage in enumerate(value, start=1)]
 
 
-def _passage(value: object, name: str, place: int, *, line: int | None = None) -> EvidenceItem:
-    default = f"{Path(name).name}:{place}"
+def _passage(value: object, name: str, label: str, place: int, *, line: int | None = None) -> EvidenceItem:
+    default = f"{label}:{place}"
     if value is None or isinstance(value, str):
         return EvidenceItem(id=default, text=value or "")
     where = "" if line is not None else f"passage {place} "
@@ -129,9 +132,16 @@ def _passage(value: object, name: str, place: int, *, line: int | None = None) -
             path=name,
             line=line,
         )
-    identity = value.get("id")
-    named = isinstance(identity, str | int) and not isinstance(identity, bool)
-    return EvidenceItem(id=str(identity) if named else default, text=text or "")
+    try:
+        identity = value.get("id")
+        return EvidenceItem.of({**value, "id": default if identity is None else identity}, place)
+    except ValueError as error:
+        raise InputError(
+            f"{where}cannot be used: {error}",
+            remedy="Write 'id' as a string or a whole number, and 'weight' as a number ≥ 0",
+            path=name,
+            line=line,
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,13 +352,18 @@ def open_binary(path: Path | str) -> Iterator[BinaryIO]:
             )
         yield sys.stdin.buffer
         return
+    if not str(path):
+        raise InputError("no file is named", remedy="Give a file, or '-' for standard input")
     path = Path(path)
     try:
         stream = path.open("rb")
     except OSError as error:
         raise _unreadable(path, error) from error
     with stream:
-        yield stream
+        try:
+            yield stream
+        except OSError as error:
+            raise _unreadable(path, error) from error
 
 
 def shown_name(path: Path | str) -> str:

@@ -65,12 +65,35 @@ def write_parquet(rows: Path, out: Path, *, proxies: Sequence[str] = (), sensors
         os.fsync(stream.fileno())
 
 
+def _row(line: bytes) -> dict[str, Any]:
+    """A row as it was written; in what Arrow must hold as text, lone surrogates become their escapes.
+
+    Values of other columns are left alone: those with a lone surrogate become JSON text, which has escapes.
+    """
+    row: dict[str, Any] = json.loads(line)
+    if b"\\ud" not in line:
+        return row
+    return {
+        _escaped(name): _escaped(value) if name in RESULT_COLUMNS else value for name, value in row.items()
+    }
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", errors="backslashreplace").decode()
+    if isinstance(value, list):
+        return [_escaped(one) for one in value]
+    if isinstance(value, dict):
+        return {_escaped(name): _escaped(one) for name, one in value.items()}
+    return value
+
+
 def _groups(rows: Path) -> Iterator[list[dict[str, Any]]]:
     group: list[dict[str, Any]] = []
     size = 0
     with rows.open("rb") as stream:
         for line in stream:
-            group.append(json.loads(line))
+            group.append(_row(line))
             size += len(line)
             if len(group) >= ROWS_PER_GROUP or size >= BYTES_PER_GROUP:
                 yield group
@@ -84,7 +107,7 @@ def _input_types(rows: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     with rows.open("rb") as stream:
         for line in stream:
-            for name, value in json.loads(line).items():
+            for name, value in _row(line).items():
                 if name not in RESULT_COLUMNS:
                     found[name] = _join(found.get(name, "null"), _type_name(value))
     return found

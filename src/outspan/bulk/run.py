@@ -104,6 +104,12 @@ def check_request(source: Path | str, out: Path | str, *, overwrite: bool = Fals
         require_parquet()
     if str(source) == STANDARD_INPUT:
         return
+    if Path(source).exists() and not Path(source).is_file() and not Path(source).is_dir():
+        raise InputError(
+            "is a pipe or a device, which can be read only once",
+            remedy="Give '-' and pipe it into standard input",
+            path=shown_name(source),
+        )
     with open_binary(source) as stream:
         if next(JsonLineReader(stream, shown_name(source)), None) is None:
             raise _no_rows(source)

@@ -7,7 +7,10 @@ line and the remedy; 130 interrupted.
 from __future__ import annotations
 
 import importlib
+import io
+import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -61,21 +64,59 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; errors made on purpose become a message and exit code 2."""
+    _prepare_streams()
     try:
-        cli(standalone_mode=False)
+        # Not cli(): that turns a closed pipe into exit code 1, which here says that a check failed.
+        with cli.make_context("outspan", sys.argv[1:]) as context:
+            cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
-        context = getattr(error, "ctx", None)
-        if context is not None and context.command.epilog:
-            click.echo(context.command.epilog, err=True)
+        used = getattr(error, "ctx", None)
+        if used is not None and used.parent is not None and used.command.epilog:
+            click.echo(used.command.epilog, err=True)
         sys.exit(2)
     except OutspanError as error:
-        click.echo(f"outspan: {error}", err=True)
+        click.echo(f"outspan: {_printable(str(error))}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("outspan: interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:
         # The reader of a pipe went away, as `head` does: no error of ours, and nothing more to write.
-        sys.stderr.close()
-        sys.exit(0)
+        _leave_quietly()
+    except OSError as error:
+        # Standard output is full, or a disk failed under an open file.
+        click.echo(f"outspan: {error.strerror or error}", err=True)
+        _forget_output()
+        sys.exit(2)
+
+
+def _prepare_streams() -> None:
+    """Write UTF-8 whatever the locale says: JSON stays JSON, and what UTF-8 cannot hold is escaped."""
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open to the end
+    if sys.stdout is None:
+        click.echo("outspan: standard output is closed", err=True)
+        sys.exit(2)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _printable(message: str) -> str:
+    """A message without controls that a file name could carry into the terminal; line ends stay."""
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in message)
+
+
+def _leave_quietly() -> None:
+    _forget_output()
+    sys.exit(0)
+
+
+def _forget_output() -> None:
+    """Keep the interpreter from flushing, at its end, what can no longer be written."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())

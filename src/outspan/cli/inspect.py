@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from outspan.cli.options import build_sensor, sensor_options
 from outspan.cli.reading import read_answer_and_evidence
@@ -75,9 +76,9 @@ def inspect(
 
 def _show(inspection: Inspection, out: Console) -> None:
     one = inspection.measurement
-    out.print(clean(inspection.claim.text), style="bold")
+    out.print(Text(clean(inspection.claim.text), style="bold"))
     if one.energy is None:
-        out.print(f"{one.state}: {one.reason}")
+        out.print(f"{one.state}: {one.reason}", markup=False)
         return
     diagnostics = one.diagnostics
     assert diagnostics is not None
@@ -112,9 +113,9 @@ def _contribution_table(inspection: Inspection) -> Table:
     table.add_column("evidence sentence")
     for part in inspection.contributions[:SHOWN]:
         rise = "–" if part.energy_rise is None else f"{part.energy_rise:+.4f}"
-        table.add_row(
-            f"{part.share:+.3f}", f"{part.similarity:.3f}", rise, f"{clean(part.text)}  ({part.evidence_id})"
-        )
+        sentence = Text(clean(part.text))
+        sentence.append(f"  ({clean(part.evidence_id)})", style="dim")
+        table.add_row(f"{part.share:+.3f}", f"{part.similarity:.3f}", rise, sentence)
     return table
 
 

@@ -22,8 +22,14 @@ def read_answer_and_evidence(answer: str, evidence_paths: tuple[str, ...]) -> tu
             "standard input can be read only once", remedy="Give '-' for the answer or for one evidence file"
         )
     text = read_text(_path(answer))
-    return text, [item for path in evidence_paths for item in read_evidence(_path(path))]
+    names = [Path(path).name for path in dict.fromkeys(evidence_paths)]
+    items: list[EvidenceItem] = []
+    for path in evidence_paths:
+        # Two files of one name would give two sentences one id: then the whole path tells them apart.
+        label = path if names.count(Path(path).name) > 1 else None
+        items += read_evidence(_path(path), label=label)
+    return text, items
 
 
 def _path(argument: str) -> Path | str:
-    return argument if argument == "-" else Path(argument)
+    return argument if argument in ("-", "") else Path(argument)

@@ -17,13 +17,22 @@ from outspan.measurement import Finding, Reading, Tally
 
 BAR_WIDTH = 10
 WIDTH_WITHOUT_TERMINAL = 120
+LEAST_WIDTH = 60
 
 
 def console(*, stderr: bool = False) -> Console:
     """A console that keeps a readable width when its output goes to a file or a pipe."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_WITHOUT_TERMINAL
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    made = _Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+    made.width = max(made.width, LEAST_WIDTH)  # a line that wraps says more than a column that vanished
+    return made
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let ``main`` see that the reader went away, where the default would exit with 1."""
+        raise BrokenPipeError
 
 
 def energy_bar(energy: float) -> str:
@@ -149,7 +158,7 @@ def _nearest_cells(checked: CheckedClaim) -> tuple[Text, str]:
     if nearest is None:
         return Text("–", style="dim"), ""
     cell = Text(clean(nearest.text))
-    cell.append(f"  [{nearest.evidence_id}]", style="dim")
+    cell.append(f"  [{clean(nearest.evidence_id)}]", style="dim")
     return cell, f"{nearest.similarity:.3f}"
 
 

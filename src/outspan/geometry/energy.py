@@ -196,6 +196,8 @@ def hallucination_energy(
     >>> hallucination_energy([0.8, 0.6], [[1.0, 0.0]])["energy"]
     0.36
     """
+    if isinstance(claim_vec, np.ma.MaskedArray) or isinstance(evidence_vecs, np.ma.MaskedArray):
+        raise ValueError("masked arrays are not measured: fill or drop what is masked first")
     claim = np.asarray(claim_vec)
     if claim.ndim != 1 or claim.size == 0:
         raise ValueError(f"claim_vec must be a non-empty vector (d,); its shape is {claim.shape}")

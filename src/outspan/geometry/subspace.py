@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -70,6 +71,8 @@ def as_rows(vectors: ArrayLike, name: str) -> Array:
 
 def real_matrix(vectors: ArrayLike, name: str) -> NDArray[Any]:
     """``vectors`` as a two-dimensional array of real numbers, in the precision it came in."""
+    if isinstance(vectors, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array: fill or drop what is masked first")
     array = np.asarray(vectors)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers; its dtype is {array.dtype}")
@@ -123,10 +126,12 @@ class RankPolicy:
     value: float
 
     def __post_init__(self) -> None:
+        if not isinstance(self.value, Real):
+            raise ValueError(f"a rank policy needs a number, not {self.value!r}")
         if self.kind == "cap" and not (self.value >= 1 and float(self.value).is_integer()):
-            raise ValueError(f"cap:r needs a whole number r ≥ 1, not {self.value}")
+            raise ValueError(f"cap:r needs a whole number r ≥ 1, not {self.value:g}")
         if self.kind == "variance" and not 0.0 < self.value <= 1.0:
-            raise ValueError(f"variance:q needs 0 < q ≤ 1, not {self.value}")
+            raise ValueError(f"variance:q needs 0 < q ≤ 1, not {self.value:g}")
 
     @classmethod
     def parse(cls, text: str) -> RankPolicy:

@@ -125,10 +125,15 @@ class EnergySensor:
     ) -> None:
         self.embedder = load_embedder() if embedder is None else embedder
         self.rank = RankPolicy.parse(rank) if isinstance(rank, str) else rank
+        if not isinstance(self.rank, RankPolicy):
+            raise ValueError(f"rank must be a RankPolicy or a text such as 'cap:64', not {rank!r}")
         if evidence is None:
             evidence = EvidencePolicy()
         self.evidence = EvidencePolicy.parse(evidence) if isinstance(evidence, str) else evidence
-        self.proxies = _named([self._ready(proxy, cache) for proxy in proxies])
+        if not isinstance(self.evidence, EvidencePolicy):
+            raise ValueError(f"evidence must be an EvidencePolicy or 'nearest:64', not {evidence!r}")
+        asked = [proxies] if isinstance(proxies, str) else list(proxies)
+        self.proxies = _named([self._ready(proxy, cache) for proxy in asked])
         self.sensors = named(make_sensor(one) if isinstance(one, str) else one for one in sensors)
         self._token_store = self._store()
         self._cache = cache
@@ -203,7 +208,11 @@ class EnergySensor:
         list of Measurement
             One for each claim, in order, whatever its state.
         """
-        listed = [claims] if isinstance(claims, str) else list(claims)
+        if isinstance(claims, str | Claim):
+            claims = [claims]
+        if isinstance(claims, Mapping | bytes) or not isinstance(claims, Iterable):
+            raise ValueError(f"claims must be texts, not {type(claims).__name__}")
+        listed = list(claims)
         return self.measure_many([(listed, evidence)])[0]
 
     def measure_many(
@@ -242,7 +251,11 @@ class EnergySensor:
 
 
 def _as_claim(claim: ClaimLike) -> Claim:
-    return whole_claim(claim) if isinstance(claim, str) else claim
+    if isinstance(claim, str):
+        return whole_claim(claim)
+    if not isinstance(claim, Claim):
+        raise ValueError(f"a claim must be a text, not {type(claim).__name__}")
+    return claim
 
 
 class _Request:
@@ -523,6 +536,7 @@ def _number(value: float) -> float | None:
 
 def _named(proxies: Sequence[Proxy]) -> dict[str, Proxy]:
     """Proxies by name; by their full text form where one name comes with several parameters."""
+    proxies = list({str(proxy.contract): proxy for proxy in proxies}.values())
     contracts = [proxy.contract for proxy in proxies]
     names = [contract.name for contract in contracts]
     return {

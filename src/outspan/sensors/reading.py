@@ -217,7 +217,15 @@ def _tokens(**parameters: Any) -> ClaimSensor:
     return TokenSensor(**parameters)
 
 
-SENSORS: Mapping[str, Callable[..., ClaimSensor]] = MappingProxyType({"tokens": _tokens})
+def _attribution(**parameters: Any) -> ClaimSensor:
+    from outspan.sensors.attribution import AttributionSensor
+
+    return AttributionSensor(**parameters)
+
+
+SENSORS: Mapping[str, Callable[..., ClaimSensor]] = MappingProxyType(
+    {"attribution": _attribution, "tokens": _tokens}
+)
 """Every sensor beside the energy by name; each is imported when it is first made."""
 
 

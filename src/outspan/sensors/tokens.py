@@ -221,6 +221,45 @@ def compare_words(texts: Sequence[str], evidence: Sequence[str], store: TokenSto
     )
 
 
+def cover_words(
+    texts: Sequence[str], evidence: Sequence[str], store: TokenStore
+) -> list[NDArray[np.float64] | None]:
+    """How well each single evidence text covers the content words of each of ``texts``.
+
+    Shapes
+    ------
+    For each text (len(evidence),) float64 in [0, 1]: mean over its content words of the mean over their
+    pieces of the largest cosine within that evidence text, a negative one counting as 0; None for a text
+    without a readable content word.
+    """
+    read = [
+        (one, [known for _, known in _known_pieces(text, one) if known]) if isinstance(one, Pieces) else None
+        for text, one in zip(texts, store.get(texts), strict=True)
+    ]
+    covered = [np.zeros(len(evidence)) if one is not None and one[1] else None for one in read]
+    for block in _blocks(evidence, store):
+        rows = _rows(block)
+        if rows is None:
+            continue
+        # Pieces of one text stand together: where each begins, and the largest cosine in between.
+        numbers, begins = np.unique(rows.texts, return_index=True)
+        for one, values in zip(read, covered, strict=True):
+            if one is None or values is None:
+                continue
+            cosines = np.maximum.reduceat(one[0].vectors @ rows.vectors.T, begins, axis=1)
+            cosines = np.clip(cosines.astype(np.float64), 0.0, 1.0)
+            values[numbers] = np.mean([cosines[known].mean(axis=0) for known in one[1]], axis=0)
+    return covered
+
+
+def _known_pieces(text: str, pieces: Pieces) -> Iterator[tuple[tuple[int, int], list[int]]]:
+    """Offsets of each content word that was read, and its pieces that stand for something."""
+    for start, end in content_words(text):
+        at = [i for i, (a, b) in enumerate(pieces.offsets) if a < end and start < b]
+        if at:  # else the embedder stopped reading before it
+            yield (start, end), [i for i in at if pieces.pieces[i] not in UNKNOWN]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rows:
     """Word pieces of some evidence texts, one under the other."""
@@ -287,12 +326,9 @@ class _Best:
         values = np.clip(1.0 - self.cosine.astype(np.float64), 0.0, 1.0)
         flags = {"truncated"} if pieces.truncated else set()
         found = []
-        for start, end in content_words(text):
-            at = [i for i, (a, b) in enumerate(pieces.offsets) if a < end and start < b]
-            known = [i for i in at if pieces.pieces[i] not in UNKNOWN]
+        for (start, end), known in _known_pieces(text, pieces):
             if not known:
-                if at:  # else the embedder stopped reading before it
-                    flags.add("unknown_words")
+                flags.add("unknown_words")
                 continue
             farthest = max(known, key=lambda i: (values[i], -i))
             found.append(
