@@ -235,6 +235,16 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     monkeypatch.undo()
 
 
+def test_a_disk_without_room_is_named_before_anything_is_fetched(
+    known: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = fetch.shutil.disk_usage(tmp_path)._replace(free=2 * known.size)
+    monkeypatch.setattr(fetch.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(subprocess, "run", forbid)
+    with pytest.raises(ModelError, match=r"the disk is full.*OUTSPAN_CACHE_DIR"):
+        fetch_model(NAME)
+
+
 def test_a_cache_that_cannot_be_written_is_named(
     known: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

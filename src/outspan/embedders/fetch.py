@@ -221,6 +221,10 @@ def locked(cache: Path, name: str) -> Iterator[None]:
         ) from error
 
 
+ROOM = 2.5
+"""Free bytes that a fetch needs, in sizes of the model: what is downloaded, and what it is unpacked to."""
+
+
 @contextmanager
 def _explain_disk(cache: Path) -> Iterator[None]:
     """Turn what the file system says into a message with a remedy."""
@@ -237,6 +241,9 @@ def _fetch(model: KnownModel, cache: Path, progress: Progress | None) -> Path:
     """Try the network's sources in turn; called under the lock."""
     target = model_folder(model, cache)
     target.parent.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(target.parent).free < ROOM * model.size:
+        # Asked beforehand: a client that runs out of room in mid-download may blame the network for it.
+        raise OSError(errno.ENOSPC, "No space left on device")
     for stale in target.parent.glob(f"{target.name}.*.partial"):
         shutil.rmtree(stale, ignore_errors=True)  # its owner is dead, or it would hold the lock
     reasons: list[str] = []
