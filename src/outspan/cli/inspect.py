@@ -13,7 +13,7 @@ from rich.text import Text
 
 from outspan.cli.options import build_sensor, sensor_options
 from outspan.cli.reading import read_answer_and_evidence
-from outspan.cli.terminal import clean, console, energy_bar, show_pairs
+from outspan.cli.terminal import clean, console, energy_bar, reading_text, show_pairs
 from outspan.errors import InputError, NotInstalled
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def _show(inspection: Inspection, out: Console) -> None:
         ),
     ]
     show_pairs(pairs, out)
+    for reading in one.sensors.values():
+        out.print(reading_text(reading))
     out.print("\nWhat each evidence sentence contributes", style="bold")
     out.print(_contribution_table(inspection))
     hidden = len(inspection.contributions) - SHOWN

@@ -113,11 +113,11 @@ def _sentence_cell(checked: CheckedClaim) -> Text:
     for name, value in one.proxies.items():
         cell.append(f"  {name}={'none' if value is None else format(value, '.3f')}", style="cyan")
     for reading in one.sensors.values():
-        cell.append_text(_reading_text(reading))
+        cell.append_text(reading_text(reading))
     return cell
 
 
-def _reading_text(reading: Reading) -> Text:
+def reading_text(reading: Reading) -> Text:
     """A sensor's score, or its state and why, and what it points to; never by colour alone."""
     score = f"{reading.state} ({reading.reason})" if reading.score is None else f"{reading.score:.3f}"
     # What claims nothing says so already, once for the sentence.
@@ -135,7 +135,8 @@ def _reading_text(reading: Reading) -> Text:
 def _finding_text(finding: Finding) -> str:
     if finding.kind == "word":
         return clean(finding.text)
-    against = f" (evidence: {clean(finding.found)})" if finding.found else ""
+    held = finding.expected or finding.found
+    against = "" if held is None else f" → {clean(held, limit=60)}"
     return f"{finding.kind.replace('_', ' ')} {clean(finding.text)}{against}"
 
 
