@@ -254,8 +254,10 @@ def test_names_and_parameters_are_checked() -> None:
     ):
         with pytest.raises(ValueError, match=problem):
             make_sensor(text)
-    with pytest.raises(ValueError, match="twice"):
-        EnergySensor(FakeEmbedder(), sensors=["tokens", "tokens"])
+    with pytest.raises(ValueError, match="share one place"):
+        EnergySensor(FakeEmbedder(), sensors=["tokens", "tokens(outside_from=0)"])
+    for asked in (["tokens", "tokens"], "tokens"):
+        assert list(EnergySensor(FakeEmbedder(), sensors=asked).sensors) == ["tokens"]
 
 
 def test_the_contract_goes_into_a_fingerprint_of_its_own() -> None:

@@ -134,7 +134,8 @@ class EnergySensor:
             raise ValueError(f"evidence must be an EvidencePolicy or 'nearest:64', not {evidence!r}")
         asked = [proxies] if isinstance(proxies, str) else list(proxies)
         self.proxies = _named([self._ready(proxy, cache) for proxy in asked])
-        self.sensors = named(make_sensor(one) if isinstance(one, str) else one for one in sensors)
+        given = [sensors] if isinstance(sensors, str) else list(sensors)
+        self.sensors = named(make_sensor(one) if isinstance(one, str) else one for one in given)
         self._token_store = self._store()
         self._cache = cache
         self._max_tokens = self.embedder.identity.max_tokens

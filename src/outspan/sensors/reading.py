@@ -255,17 +255,19 @@ def make_sensor(text: str) -> ClaimSensor:
 
 
 def named(sensors: Iterable[ClaimSensor]) -> dict[str, ClaimSensor]:
-    """Sensors by name.
+    """Sensors by name; one that is asked for twice is asked once.
 
     Raises
     ------
     ValueError
-        If two have one name: a record could hold only one of them.
+        If two that differ have one name: a record could hold only one of them.
     """
     found: dict[str, ClaimSensor] = {}
     for sensor in sensors:
         name = sensor.contract.name
-        if name in found:
-            raise ValueError(f"the sensor {name} is asked for twice")
-        found[name] = sensor
+        if name in found and found[name].contract != sensor.contract:
+            raise ValueError(
+                f"{found[name].contract} and {sensor.contract} would share one place in a record"
+            )
+        found.setdefault(name, sensor)
     return found
