@@ -21,7 +21,7 @@ from outspan.evidence import EvidenceSet
 from outspan.measurement import Finding, Reading, State
 from outspan.sensors.energy import EnergySensor
 from outspan.sensors.places import place_in_text
-from outspan.sensors.reading import SensorContext, SensorContract, make_sensor
+from outspan.sensors.reading import SENSORS, SensorContext, SensorContract, make_sensor
 from outspan.sensors.token_store import Pieces, TokenStore
 from outspan.sensors.tokens import TokenSensor, content_words
 from outspan.testing import FakeEmbedder
@@ -258,6 +258,20 @@ def test_names_and_parameters_are_checked() -> None:
         EnergySensor(FakeEmbedder(), sensors=["tokens", "tokens(outside_from=0)"])
     for asked in (["tokens", "tokens"], "tokens"):
         assert list(EnergySensor(FakeEmbedder(), sensors=asked).sensors) == ["tokens"]
+
+
+@pytest.mark.parametrize("name", SENSORS)
+def test_every_sensor_is_made_by_its_name_and_answers_in_every_state(name: str) -> None:
+    made = make_sensor(name)
+    assert made.name == made.contract.name == name
+    assert make_sensor(str(made.contract)).contract == made.contract
+    assert json.loads(json.dumps(made.contract.to_dict()))["name"] == name
+    sensor = EnergySensor(FakeEmbedder(), sensors=[name])
+    claims = ["Hi there!", "The ferry was not opened in 1933."]
+    states = [one.sensors[name].state for one in sensor.measure(claims, EVIDENCE)]
+    assert states[0] is State.NO_CLAIM
+    assert states[1] is not State.FAILED
+    assert sensor.measure(claims, [])[1].sensors[name].state is State.NO_EVIDENCE
 
 
 def test_the_contract_goes_into_a_fingerprint_of_its_own() -> None:

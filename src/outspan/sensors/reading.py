@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cached_property
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
@@ -211,20 +212,23 @@ def sensor_fingerprint(sensor: ClaimSensor, *, embedder: Embedder, segmenter: st
     return digest_json(parts)
 
 
-def _tokens(**parameters: Any) -> ClaimSensor:
-    from outspan.sensors.tokens import TokenSensor
+def _at_home(module: str, kind: str) -> Callable[..., ClaimSensor]:
+    """What makes a sensor, and imports its module only then."""
 
-    return TokenSensor(**parameters)
+    def make(**parameters: Any) -> ClaimSensor:
+        made: ClaimSensor = getattr(import_module(f"outspan.sensors.{module}"), kind)(**parameters)
+        return made
 
-
-def _attribution(**parameters: Any) -> ClaimSensor:
-    from outspan.sensors.attribution import AttributionSensor
-
-    return AttributionSensor(**parameters)
+    return make
 
 
 SENSORS: Mapping[str, Callable[..., ClaimSensor]] = MappingProxyType(
-    {"attribution": _attribution, "tokens": _tokens}
+    {
+        "tokens": _at_home("tokens", "TokenSensor"),
+        "literals": _at_home("literals", "LiteralSensor"),
+        "polarity": _at_home("polarity", "PolaritySensor"),
+        "attribution": _at_home("attribution", "AttributionSensor"),
+    }
 )
 """Every sensor beside the energy by name; each is imported when it is first made."""
 
