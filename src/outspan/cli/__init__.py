@@ -26,6 +26,7 @@ COMMANDS = {
     "ledger": "outspan.cli.ledger:ledger",
     "drift": "outspan.cli.drift:drift",
     "contract": "outspan.cli.contract:contract",
+    "selftest": "outspan.cli.selftest:selftest",
     "models": "outspan.cli.models:models",
 }
 """Name to where the command lives, in the order in which help lists them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal as Choice
@@ -99,7 +99,7 @@ class Evidence:
 
     def _missing(self, literal: Literal, all_of_them: Sequence[Literal], words: frozenset[str]) -> Verdict:
         """The verdict on a literal that no single place holds."""
-        if literal.number is not None and _written_apart(literal.text, self.squeezed):
+        if literal.number is not None and _written_apart(literal.text, self.places, self.squeezed):
             return Verdict(literal, "supported")
         place, expected = self._instead(literal, all_of_them, words)
         long_name = literal.kind is LiteralKind.NAME and len(literal.key.split()) > 2
@@ -151,11 +151,8 @@ class Evidence:
         That is how "Bergen has 709,037 people" is seen: the number is in the evidence, but in Oslo's row.
         """
         own = held.words & anchors
-        rivals = [*_clauses(held, literal)] if len(held.text) < 2000 else []
-        inside = next((clause for clause in rivals if _held(literal, clause)), None)
         # what a pronoun stands for is not among its words: then nothing can be said to be missing
-        open_words = ANAPHOR.search(held.text) is not None
-        ranked = [] if open_words else self._ranked(anchors)
+        ranked = [] if ANAPHOR.search(held.text) else self._ranked(anchors)
         others = [place for place in ranked if place is not held and not _held(literal, place)]
         for rival in others[:8]:
             expected = _comparable(literal, rival, but=all_of_them)
@@ -163,9 +160,24 @@ class Evidence:
                 continue
             if self._overlap(rival, anchors) >= COVERED * weight_of(anchors, self.weights):
                 return Verdict(literal, "misplaced", rival, expected)
+        for clauses in _clauses(held, literal):
+            verdict = self._in_other_clause(literal, clauses, anchors, all_of_them)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def _in_other_clause(
+        self,
+        literal: Literal,
+        clauses: Sequence[Place],
+        anchors: frozenset[str],
+        all_of_them: Sequence[Literal],
+    ) -> Verdict | None:
+        """The same question among the clauses of the sentence that holds the literal."""
+        inside = next((clause for clause in clauses if _held(literal, clause)), None)
         if inside is None:
             return None
-        for rival in rivals:
+        for rival in clauses:
             expected = None if _held(literal, rival) else _comparable(literal, rival, but=all_of_them)
             if expected is not None and self._dominates(rival.words & anchors, inside.words & anchors):
                 return Verdict(literal, "misplaced", rival, expected)
@@ -184,58 +196,53 @@ ANAPHOR = re.compile(
 )
 
 
-def _written_apart(written: str, squeezed: str) -> bool:
+def _written_apart(written: str, places: Sequence[Place], squeezed: str) -> bool:
     """Whether a number with separators stands in text that a tokenizer took apart ("3, 800")."""
     match = re.search(r"\d+(?:[.,]\d+)+", written)
-    return match is not None and re.search(rf"(?<!\d){re.escape(match[0])}(?!\d)", squeezed) is not None
+    if match is None or any(match[0] in place.text for place in places):
+        return False  # written as usual and yet not the same: its unit is another
+    return re.search(rf"(?<!\d){re.escape(match[0])}(?!\d)", squeezed) is not None
 
 
-CLAUSE_MARKS = (", ", "; ", " and ", " but ", " while ", " whereas ")
+CLAUSE_MARK = re.compile(r"(?:,|;| and| but| while| whereas) ")
 
 
-def _clauses(place: Place, literal: Literal) -> Iterator[Place]:
-    """The clauses of a sentence that holds two comparable values or more, each read alone."""
-    if place.row or sum(_same_group(literal, other) for other in place.literals) < 2:
-        return
-    cuts = [0]
-    for mark in CLAUSE_MARKS:
-        at = place.text.find(mark)
-        while at >= 0:
-            cuts.append(at + len(mark) - 1)
-            at = place.text.find(mark, at + 1)
-    cuts = sorted({*cuts, len(place.text)})
-    # a cut that parts no two values would only tear a value from its words
-    kept, last = [0], 0
-    for cut in cuts[1:-1]:
-        behind = [
-            other for other in place.literals if _same_group(literal, other) and last <= other.start < cut
-        ]
-        ahead = [other for other in place.literals if _same_group(literal, other) and other.start >= cut]
-        if behind and ahead:
-            kept.append(cut)
-            last = cut
-    kept.append(len(place.text))
-    if len(kept) < 3:
-        return
-    shared = _shared_subject(place, literal, kept[1])
-    for start, end in pairwise(kept):
-        clause = make_place(place.evidence_id, place.text[start:end].strip(), row=False)
-        yield replace(clause, words=clause.words | shared)
+CLAUSED = 2_000
+"""Characters of a sentence that is read clause by clause; a longer one is no sentence."""
 
 
-def _shared_subject(place: Place, literal: Literal, first_end: int) -> frozenset[str]:
-    """What the first clause says before its value, which later clauses may leave unsaid.
+def _clauses(place: Place, literal: Literal) -> list[list[Place]]:
+    """The clauses of a sentence that holds two comparable values or more, each read alone, in two ways.
 
-    "The tram line opened in 1961 and closed in 1987": both years are the line's. The word next to "
-    "the value is
-    the clause's own, unless a pronoun takes it up.
+    What the first clause says before its value may hold for all of them: "the tram line opened in 1961 and
+    closed in 1987" speaks of one line. Whether the word next to the value does too ("sells three teas and
+    nine coffees") or not ("opened") is not known without a parse, so both are tried.
     """
-    values = [
-        other.start for other in place.literals if _same_group(literal, other) and other.start < first_end
+    peers = [other.start for other in place.literals if _same_group(literal, other)]
+    if place.row or len(place.text) > CLAUSED or len(peers) < 2:
+        return []
+    cuts = _cuts(place.text, peers)
+    if len(cuts) < 3:
+        return []
+    clauses = [
+        make_place(place.evidence_id, place.text[start:end].strip(), row=False)
+        for start, end in pairwise(cuts)
     ]
-    before = content(place.text[: min(values, default=0)])
-    taken_up = ANAPHOR.search(place.text, first_end) is not None
-    return frozenset(before if taken_up else before[:-1])
+    before = content(place.text[: peers[0]])
+    ways = [frozenset(before)]
+    if ANAPHOR.search(place.text, cuts[1]) is None:
+        ways.insert(0, frozenset(before[:-1]))
+    return [[replace(clause, words=clause.words | shared) for clause in clauses] for shared in ways]
+
+
+def _cuts(text: str, peers: Sequence[int]) -> list[int]:
+    """Where clauses start, and the end; only cuts that part two of the values at ``peers``."""
+    marks = sorted({match.end() - 1 for match in CLAUSE_MARK.finditer(text)})
+    kept = [0]
+    for mark in marks:
+        if any(kept[-1] <= at < mark for at in peers) and peers[-1] >= mark:
+            kept.append(mark)
+    return [*kept, len(text)]
 
 
 def _held(literal: Literal, place: Place) -> Choice["same", "maybe", ""]:

@@ -161,9 +161,16 @@ PHRASES = (
     (re.compile(r"kilowatt[- ]hours?\b", re.I), UNITS["kwh"]),
     (re.compile(r"megawatt[- ]hours?\b", re.I), UNITS["mwh"]),
     (re.compile(r"nautical miles?\b", re.I), UNITS["nmi"]),
-    (re.compile(r"(?:us|american|canadian|australian) dollars?\b", re.I), UNITS["usd"]),
+    (re.compile(r"(?:us|american) dollars?\b", re.I), UNITS["usd"]),
+    (re.compile(r"swiss francs?\b", re.I), UNITS["chf"]),
+    (re.compile(r"swedish kron(?:a|or)\b", re.I), UNITS["sek"]),
+    (re.compile(r"danish kroner?\b", re.I), UNITS["dkk"]),
+    (re.compile(r"(?:norwegian )kroner?\b", re.I), UNITS["nok"]),
+    (re.compile(r"pounds sterling\b", re.I), UNITS["gbp"]),
+    (re.compile(r"indian rupees?\b", re.I), UNITS["inr"]),
+    (re.compile(r"japanese yen\b", re.I), UNITS["jpy"]),
 )
-PHRASE_START = re.compile(r"[dDpP°kKmMsScCnNuUaA%]")
+PHRASE_START = re.compile(r"[dDpP°kKmMsScCnNuUaA%iIjJ]")
 _TOKEN = re.compile(r"[A-Za-zÀ-ÿµμ]{1,20}(?:/[a-z]{1,3}\b|[²³23](?!\d))?|[%‰€$£¥₹°]")
 _GAP = re.compile(r"[ \u00a0\u202f-]?")
 

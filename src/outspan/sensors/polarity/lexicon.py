@@ -19,6 +19,13 @@ long longer lengthen | short shorter shorten
 longest | shortest
 fast faster quick quicker quickly accelerate | slow slower slowly
 fastest quickest | slowest
+tall taller tallest | short shorter shortest
+quiet quieter silent | loud louder noisy noisier
+clean cleaner | dirty dirtier
+healthy healthier | sick sicker ill
+bright brighter | dark darker dim
+happy happier | sad sadder
+oblige require compel | forbid prohibit
 old older | young younger new newer
 oldest | youngest newest
 warm warmer hot hotter heat | cold colder cool cooler chill
@@ -130,6 +137,8 @@ SIGNS = _signs()
 
 COMPARATIVE = re.compile(
     r"\b(?:more|less|fewer|better|worse|farther|further|[a-z]{3,}(?:er|ier))\b(?:[^,.;]{0,60}?)\bthan\b"
+    r"|\bnot (?:as|so) [a-z]+ as\b"
+    r"|\b(?:is|are|was|were|lay|lies|stood|stands|stayed|remained) (?:above|below)\b"
     r"|\b(?:ahead of|behind|exceed(?:s|ed)?|surpass(?:es|ed)?)\b",
     re.I,
 )
@@ -141,6 +150,9 @@ NEGATORS = frozenset(
     )
 )
 NEGATING_VERBS = frozenset(stem(word) for word in words("fail refuse decline lack unable"))
+DIRECTIONS = (("for", "against"), ("to", "from"), ("into", "out of"))
+"""Small words that turn a relation: each with its opposite."""
+
 NOT_NEGATING = re.compile(
     r"\b(?:not (?:only|just|merely|necessarily|until)|no (?:doubt|later than|earlier than|fewer "
     r"than|less than|"
@@ -149,11 +161,10 @@ NOT_NEGATING = re.compile(
 )
 LIGHT = frozenset(
     words(
-        "be is are was were been being am do does did has have had having will would shall should can "
-        "could may might "
-        "must get got to a an the any ever yet also even fully entirely completely been so very really "
-        "being longer "
-        "more of its their his her one single at all such"
+        "a all also am an any anybody anyone are as at be been being can completely could did do "
+        "does entirely even ever fully get got had has have having her his is its longer manage may "
+        "might more must of one really shall should single so someone such the their to very was "
+        "were will would yet"
     )
 )
 PREFIXES = ("non", "dis", "mis", "un", "in", "im", "il", "ir")

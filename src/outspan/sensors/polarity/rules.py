@@ -16,6 +16,7 @@ from outspan.sensors.polarity.lexicon import (
     ALLOWED,
     ANY_CONDITION,
     COMPARATIVE,
+    DIRECTIONS,
     EPISTEMIC,
     EXCLUSIVE,
     LIGHT,
@@ -48,7 +49,7 @@ class Turn:
 
     kind: str
     """``negation``, ``prefix``, ``opposite``, ``comparative``, ``order``, ``quantifier``, ``exclusive``,
-    ``condition``, ``modality``."""
+    ``condition``, ``modality``, ``direction``."""
     start: int
     end: int
     """Offsets in the claim."""
@@ -109,6 +110,9 @@ def _negated(words: list[str]) -> list[int]:
         negator = word in NEGATORS or (
             stem(word) in NEGATING_VERBS and i + 1 < len(words) and words[i + 1] in ("to", "in")
         )
+        if word == "free" and words[i + 1 : i + 2] in (["of"], ["from"]):
+            _mark_next(words, i + 1, reach)
+            continue
         if not negator or (word == "no" and i + 1 < len(words) and words[i + 1] == "one"):
             if word == "no":
                 _mark_next(words, i + 1, reach)
@@ -129,7 +133,12 @@ def _mark_next(words: list[str], at: int, reach: list[int]) -> None:
 
 def find_turns(claim: str, evidence: str) -> list[Turn]:
     """Every turn between the two texts, in the order of the claim, at most one at a place."""
-    turns = [*_sides(claim, evidence), *_quantifiers(claim, evidence), *_exclusive(claim, evidence)]
+    turns = [
+        *_sides(claim, evidence),
+        *_quantifiers(claim, evidence),
+        *_exclusive(claim, evidence),
+        *_directions(claim, evidence),
+    ]
     turns += [*_conditions(claim, evidence), *_modality(claim, evidence)]
     kept: dict[int, Turn] = {}
     for turn in turns:
@@ -147,6 +156,7 @@ def _sides(claim: str, evidence: str) -> Iterator[Turn]:
     evidence = _THEN.sub(" before", evidence)
     ours, theirs = signed_words(claim), signed_words(evidence)
     parity = _parity(claim) != _parity(evidence)
+    counted = _negations(claim) == _negations(evidence) > 0
     of_claim, of_evidence = _by_key(ours), _by_key(theirs)
     swapped = _compares_swapped(claim, evidence)
     done: set[int] = set()
@@ -167,6 +177,8 @@ def _sides(claim: str, evidence: str) -> Iterator[Turn]:
             continue
         other = others[0]
         kind = _kind(one, other, relation)
+        if kind == "negation" and counted:
+            continue  # one negation each, in other places: "neither was checked", "they were not checked"
         if kind == "opposite" and parity:
             continue  # an opposite and a negation elsewhere: "small firms do not", "large firms only"
         done.add(one.start)
@@ -186,8 +198,12 @@ def _exclusive_twice(claim: str, evidence: str) -> bool:
 
 
 def _parity(text: str) -> int:
+    return _negations(text) % 2
+
+
+def _negations(text: str) -> int:
     plain = NOT_NEGATING.sub(" ", _CONTRACTED.sub(" not", text.lower()))
-    return sum(word in NEGATORS for word in re.findall(r"[a-z]+", plain)) % 2
+    return sum(word in NEGATORS for word in re.findall(r"[a-z]+", plain))
 
 
 def _by_key(words: list[Signed]) -> Mapping[str, list[Signed]]:
@@ -226,15 +242,33 @@ def _in_comparison(one: Signed, claim: str) -> bool:
     if match is None or not match.start() <= one.start < match.end():
         return False
     scaled = any(stem(word) in SIGNS for word in match[0].lower().split())
-    return one.key.startswith("±") or (not scaled and one.word.endswith("er"))
+    compares = one.word.endswith("er") or one.word in COMPARING or match[0].lower().startswith("not ")
+    return compares and (one.key.startswith("±") or not scaled)
+
+
+COMPARING = frozenset(
+    (
+        "more",
+        "less",
+        "worse",
+        "ahead",
+        "behind",
+        "exceed",
+        "exceeds",
+        "exceeded",
+        "surpassed",
+        "above",
+        "below",
+    )
+)
 
 
 def _compares_swapped(claim: str, evidence: str) -> bool | None:
     ours, theirs = COMPARATIVE.search(claim), COMPARATIVE.search(evidence)
     if ours is None or theirs is None:
         return None
-    mine = (claim[: ours.start()], claim[ours.end() :])
-    other = (evidence[: theirs.start()], evidence[theirs.end() :])
+    mine = (claim[: ours.end()], claim[ours.end() :])
+    other = (evidence[: theirs.end()], evidence[theirs.end() :])
     return _crossed(mine, other)
 
 
@@ -271,6 +305,8 @@ def _quantifiers(claim: str, evidence: str) -> Iterator[Turn]:
         if not against or name in ranks:
             continue
         other = against[0]
+        if "none" in (name, other[0]) and _parity(claim) == _parity(evidence):
+            continue  # "no one was hurt", "all came away without a wound": the negation moved to the verb
         mine, his = QUANTIFIER_RANK[name], QUANTIFIER_RANK[other[0]]
         if {name, other[0]} == {"few", "some"} or {name, other[0]} == {"few", "none"}:
             continue
@@ -303,6 +339,22 @@ def _quantified(text: str) -> list[tuple[str, frozenset[str], int, int]]:
         nouns = frozenset(stem(other) for other in following if other not in STOP)
         found.append((name, nouns, token.start(), token.end()))
     return found
+
+
+def _directions(claim: str, evidence: str) -> Iterator[Turn]:
+    """``for`` the same noun in one text and ``against`` it in the other; ``to`` and ``from`` likewise."""
+    for pair in DIRECTIONS:
+        for small, opposite in (pair, pair[::-1]):
+            agreeing = {noun for noun, _, _ in _after(small, evidence)}
+            turned = {noun for noun, _, _ in _after(opposite, evidence)}
+            for noun, start, end in _after(small, claim):
+                if noun in turned and noun not in agreeing:
+                    yield Turn("direction", start, end, opposite, 0.9)
+
+
+def _after(small: str, text: str) -> list[tuple[str, int, int]]:
+    pattern = rf"\b({small}) (?:(?:the|a|an|its|his|her|their) )?([^\W\d_]+)"
+    return [(stem(folded(m[2])), *m.span(1)) for m in re.finditer(pattern, text, re.IGNORECASE)]
 
 
 def _exclusive(claim: str, evidence: str) -> Iterator[Turn]:
