@@ -340,3 +340,15 @@ def test_a_row_with_a_weight_beyond_all_bounds_is_a_bad_row_and_a_lone_surrogate
     assert shown.returncode == 0, shown.stderr.decode()
     assert (tmp_path / "out.parquet").read_bytes()[:4] == b"PAR1"
     assert json.loads((tmp_path / "out.errors.jsonl").read_text())["line"] == 2
+
+
+def test_a_decision_with_other_sensors_is_replayed_with_them(tmp_path: Path) -> None:
+    labelled, calibration = str(EXAMPLES / "labelled.jsonl"), str(tmp_path / "calibration.jsonl")
+    at, ledger = str(tmp_path / "threshold.json"), str(tmp_path / "ledger.db")
+    assert run("measure", labelled, "-o", calibration).returncode == 0
+    budget = ("--alpha", "0.2", "--delta", "0.2")
+    assert run("calibrate", calibration, *budget, "-o", at).returncode == 0
+    sensors = ("--sensor", "tokens", "--sensor", "literals", "--proxy", "max_cosine")
+    assert run(*EXAMPLE, *sensors, "--threshold", at, "--ledger", ledger).returncode == 0
+    shown = run("ledger", "replay", ledger)
+    assert b"replayed 1 of 1: 1 identical" in shown.stderr, shown.stdout + shown.stderr

@@ -184,6 +184,9 @@ def _changed(
         return f"another regime: {describe_difference(*parts, content['fingerprint'], sensor.fingerprint)}"
     if content["proxy_fingerprints"] != sensor.proxy_fingerprints:
         return f"the proxies differ: recorded were {', '.join(content['proxy_fingerprints']) or 'none'}"
+    sensors = content.get("sensor_fingerprints") or {}
+    if sensors != sensor.sensor_fingerprints:
+        return f"the sensors differ: recorded were {', '.join(sensors) or 'none'}"
     if any(digest_text(one["text"]) != one["digest"] for one in (content["answer"], *content["evidence"])):
         return "a stored text is not the one of its digest"
     if [[claim.start, claim.end] for claim in claims] != content["offsets"]:

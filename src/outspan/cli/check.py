@@ -107,6 +107,7 @@ def _decide(
             policy=opened.policy,
             fingerprint=record.fingerprint,
             proxy_fingerprints=record.proxy_fingerprints,
+            sensor_fingerprints=record.sensor_fingerprints,
             regime=record.regime,
             contract=record.contract,
             private=opened.private,

@@ -275,6 +275,7 @@ def decide_rows(source: Path, opened: Gate, tally: GateTally) -> Iterator[bytes]
                     policy=opened.policy,
                     fingerprint=row.fingerprint,
                     proxy_fingerprints=row.proxy_fingerprints,
+                    sensor_fingerprints=row.sensor_fingerprints,
                     regime=row.regime or None,
                     row_id=row.id,
                     group=row.group,

@@ -276,7 +276,8 @@ def _replayed(kept: Ledger, entries: Iterator[Entry], model: str | None, batch: 
 
 def _sensor_key(entry: Entry) -> str:
     content = entry.content
-    return json.dumps([content.get("regime"), sorted(content.get("proxy_fingerprints") or ())])
+    asked = (sorted(content.get(name) or ()) for name in ("proxy_fingerprints", "sensor_fingerprints"))
+    return json.dumps([content.get("regime"), *asked])
 
 
 def _sensor(kept: Ledger, key: list[Any], model: str | None) -> Any:
@@ -288,6 +289,7 @@ def _sensor(kept: Ledger, key: list[Any], model: str | None) -> Any:
         rank=regime.get("rank_policy", DEFAULT_RANK),
         select=regime.get("evidence_policy", "nearest:64"),
         proxies=tuple(key[1]),
+        sensors=tuple(key[2]),
         no_cache=True,
     )
 

@@ -45,6 +45,7 @@ def decision_record(
     policy: Policy,
     fingerprint: str,
     proxy_fingerprints: Mapping[str, str] | None = None,
+    sensor_fingerprints: Mapping[str, str] | None = None,
     regime: Mapping[str, object] | None = None,
     row_id: object = None,
     group: object = None,
@@ -79,6 +80,8 @@ def decision_record(
         "texts": reason or "stored",
         "fingerprint": fingerprint,
         "proxy_fingerprints": dict(proxy_fingerprints or {}),
+        # Only where sensors were asked: an entry that was written before there were any reads the same.
+        **({"sensor_fingerprints": dict(sensor_fingerprints)} if sensor_fingerprints else {}),
         **{name: digest_json(value) for name, value in shared.items()},
         "answer": _text(answer, hidden),
         "evidence": [{"id": item.id, "weight": item.weight, **_text(item.text, hidden)} for item in items],

@@ -26,6 +26,7 @@ class MeasuredRow:
     """The sentences, each a claim record."""
     fingerprint: str
     proxy_fingerprints: Mapping[str, str] = field(default_factory=dict)
+    sensor_fingerprints: Mapping[str, str] = field(default_factory=dict)
     regime: Mapping[str, object] = field(default_factory=dict)
     """Parts of the regime; empty where the row does not hold them."""
 
@@ -77,10 +78,9 @@ def read_measured_row(record: object) -> MeasuredRow:
         raise InputError("has no 'claim'", remedy=_REMEDY)
     if not isinstance(fingerprint, str):
         raise InputError("has no 'fingerprint' of a measurement", remedy=_REMEDY)
-    proxies = record.get("proxy_fingerprints") or {}
-    regime = record.get("regime") or {}
-    if not isinstance(proxies, Mapping) or not isinstance(regime, Mapping):
-        raise InputError("has 'proxy_fingerprints' or a 'regime' that is not an object", remedy=_REMEDY)
+    proxies, sensors, regime = (
+        _object(record, name) for name in ("proxy_fingerprints", "sensor_fingerprints", "regime")
+    )
     return MeasuredRow(
         id=record.get("id"),
         group=record.get("group"),
@@ -89,8 +89,16 @@ def read_measured_row(record: object) -> MeasuredRow:
         claims=_claims(record, answer),
         fingerprint=fingerprint,
         proxy_fingerprints={str(name): str(value) for name, value in proxies.items()},
+        sensor_fingerprints={str(name): str(value) for name, value in sensors.items()},
         regime=regime,
     )
+
+
+def _object(record: Mapping[str, object], name: str) -> Mapping[str, object]:
+    value = record.get(name) or {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"has a {name!r} that is not an object", remedy=_REMEDY)
+    return value
 
 
 def _claims(record: Mapping[str, object], answer: str) -> tuple[Mapping[str, object], ...]:
