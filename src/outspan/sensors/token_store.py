@@ -26,6 +26,9 @@ MAX_BYTES = 256 * 1024 * 1024
 _TEXTS_PER_CALL = 512
 """Texts whose token vectors are held unpacked at once."""
 
+UNKNOWN = frozenset({"[UNK]", "<unk>"})
+"""Pieces that stand for any unreadable character: two of them say nothing about each other."""
+
 _TINY = 1e-12
 """A token vector with a smaller norm has no direction."""
 
@@ -49,6 +52,10 @@ class Pieces:
     """(t,) character offsets into the text, end exclusive."""
     vectors: NDArray[np.float32]
     """(t, d) float32, unit rows; a piece without direction is all zero."""
+    starts: NDArray[np.intp]
+    """(t,) the first of each piece's offsets."""
+    known: NDArray[np.bool_]
+    """(t,) whether the piece stands for something."""
     truncated: bool
     """Whether the embedder read only the beginning of the text."""
 
@@ -154,6 +161,8 @@ def _pieces(found: TokenVectors, identity: EmbedderIdentity) -> Pieces | str:
     return Pieces(
         pieces=tuple(found.pieces[i] for i in inside),
         offsets=tuple(found.offsets[i] for i in inside),
+        starts=np.asarray([found.offsets[i][0] for i in inside], dtype=np.intp),
+        known=np.asarray([found.pieces[i] not in UNKNOWN for i in inside], dtype=np.bool_),
         vectors=np.where(norms < _TINY, np.float32(0.0), rows / np.maximum(norms, np.float32(_TINY))),
         truncated=found.tokens > identity.max_tokens,
     )

@@ -35,9 +35,6 @@ alone, so that a claim's numbers do not depend on its neighbours."""
 TEXTS_AT_ONCE = 512
 """Evidence texts that are asked of the store at a time."""
 
-UNKNOWN = frozenset({"[UNK]", "<unk>"})
-"""Pieces that stand for any unreadable character: two of them say nothing about each other."""
-
 WORD = re.compile(
     r"\d[\d.,:]*\d"  # a number keeps its separators
     r"|[\u3040-\u30ff\u3400-\u9fff]"  # no spaces between the words of these scripts
@@ -257,7 +254,7 @@ def _known_pieces(text: str, pieces: Pieces) -> Iterator[tuple[tuple[int, int], 
     for start, end in content_words(text):
         at = [i for i, (a, b) in enumerate(pieces.offsets) if a < end and start < b]
         if at:  # else the embedder stopped reading before it
-            yield (start, end), [i for i in at if pieces.pieces[i] not in UNKNOWN]
+            yield (start, end), [i for i in at if pieces.known[i]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,9 +289,9 @@ def _rows(block: Sequence[tuple[int, Pieces | str]]) -> _Rows | None:
     readable = [(number, one) for number, one in block if isinstance(one, Pieces) and one.pieces]
     if not readable:
         return None
-    known = np.concatenate([[piece not in UNKNOWN for piece in one.pieces] for _, one in readable])
+    known = np.concatenate([one.known for _, one in readable])
     numbers = np.concatenate([np.full(len(one.pieces), number) for number, one in readable])
-    starts = np.concatenate([[start for start, _ in one.offsets] for _, one in readable])
+    starts = np.concatenate([one.starts for _, one in readable])
     vectors = np.concatenate([one.vectors for _, one in readable])
     if not known.all():
         vectors, numbers, starts = vectors[known], numbers[known], starts[known]
