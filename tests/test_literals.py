@@ -209,6 +209,16 @@ def test_hostile_text_takes_linear_time(piece: str) -> None:
     assert seconds(16_000) < max(12 * seconds(4_000), 0.5)
 
 
+@pytest.mark.parametrize("piece", ["{i} ", "Ab{i} ", "{i} kg ", "Nam{i}x Foo ", "{i}, ", "$1{i} and "])
+def test_lists_of_values_against_each_other_take_no_product_of_time(piece: str) -> None:
+    claim = "".join(piece.format(i=i) for i in range(3000))
+    evidence = "".join(piece.format(i=i + 5000) for i in range(3000))
+    begin = time.perf_counter()
+    reading = read(claim, evidence)
+    assert time.perf_counter() - begin < 5.0
+    assert "truncated" in reading.flags
+
+
 def test_many_sentences_with_numbers_are_read_in_time() -> None:
     draw = random.Random(7)
     evidence = [f"Ship {i} carried {draw.randint(2, 9999)} crates to port {i % 40}." for i in range(2000)]

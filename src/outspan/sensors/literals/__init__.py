@@ -13,7 +13,7 @@ from typing import ClassVar
 from outspan.claims import Claim
 from outspan.evidence import EvidenceSet
 from outspan.measurement import Finding, Reading, State
-from outspan.sensors.literals.compare import Evidence, Verdict
+from outspan.sensors.literals.compare import MOST, Evidence, Verdict
 from outspan.sensors.literals.extract import LIMIT
 from outspan.sensors.reading import SensorContext, SensorContract
 from outspan.texts import Kind
@@ -101,7 +101,7 @@ def _reading(claim: Claim, verdicts: Sequence[Verdict], *, cut: bool) -> Reading
         flags.append("no_literals")
     if any(verdict.outcome == "ambiguous" for verdict in verdicts):
         flags.append("ambiguous_literal")
-    if len(claim.text) > LIMIT:
+    if len(claim.text) > LIMIT or len(verdicts) == MOST:
         flags.append("truncated")
     if cut:
         flags.append("evidence_truncated")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
 from collections.abc import Sequence
@@ -16,7 +17,11 @@ from outspan.sensors.overlap import content, rarity, weight_of
 
 Outcome = Choice["supported", "ambiguous", "mismatch", "misplaced", "absent"]
 
-LOOKED_AT = 64
+MOST = 64
+"""Literals of a claim, and 256 of an evidence sentence, that are compared: a text with more of them is a list
+of numbers, and time must not grow with the product of two such lists."""
+
+LOOKED_AT = 32
 """Evidence sentences, of those that share most words with the claim, in which a comparable value "
 "is looked for."""
 
@@ -58,9 +63,28 @@ class Verdict:
 
 def make_place(evidence_id: str, text: str, *, row: bool) -> Place:
     """Read one evidence sentence."""
-    literals = tuple(find_literals(text))
+    literals = tuple(find_literals(text)[: 4 * MOST])
     words, initials = evidence_names(text)
     return Place(evidence_id, text, frozenset(content(text)), literals, words, initials, row)
+
+
+class Claimed:
+    """The literals of one claim, and what of a place none of them states; worked out once for each place."""
+
+    def __init__(self, literals: Sequence[Literal]) -> None:
+        self._literals = literals
+        self._free: dict[tuple[str, str], list[Literal]] = {}
+
+    def free(self, place: Place) -> list[Literal]:
+        """The literals of ``place`` that the claim does not state."""
+        key = (place.evidence_id, place.text)
+        if key not in self._free:
+            self._free[key] = [
+                other
+                for other in place.literals
+                if not any(_stated(mine, other, place) for mine in self._literals)
+            ]
+        return self._free[key]
 
 
 class Evidence:
@@ -76,32 +100,31 @@ class Evidence:
 
     def judge(self, text: str) -> list[Verdict]:
         """A verdict for each literal of ``text``, in order."""
-        literals = find_literals(text)
-        if not literals:
-            return []
+        literals = find_literals(text)[:MOST]
+        claimed = Claimed(literals)
         words = frozenset(content(text))
-        return [self._judge(literal, literals, words) for literal in literals]
+        return [self._judge(literal, claimed, words) for literal in literals]
 
-    def _judge(self, literal: Literal, all_of_them: Sequence[Literal], words: frozenset[str]) -> Verdict:
+    def _judge(self, literal: Literal, claimed: Claimed, words: frozenset[str]) -> Verdict:
         if literal.kind is LiteralKind.QUOTATION:
             known = literal.key in self.quotable
             return Verdict(literal, "supported" if known else "absent")
         if literal.kind is LiteralKind.NAME and not name_known(literal.key, self.words, self.initials):
-            return Verdict(literal, "absent", *self._instead(literal, all_of_them, words))
+            return Verdict(literal, "absent", *self._instead(literal, claimed, words))
         anchors = words - frozenset(content(literal.text))
         found = [(place, match) for place in self.places if (match := _held(literal, place))]
         sure = [place for place, match in found if match == "same"]
         if sure:
-            return self._placed(literal, sure, anchors, all_of_them)
+            return self._placed(literal, sure, anchors, claimed)
         if found:
-            return Verdict(literal, "ambiguous", found[0][0], _comparable(literal, found[0][0]))
-        return self._missing(literal, all_of_them, words)
+            return Verdict(literal, "ambiguous", found[0][0], _comparable(literal, found[0][0], None))
+        return self._missing(literal, claimed, words)
 
-    def _missing(self, literal: Literal, all_of_them: Sequence[Literal], words: frozenset[str]) -> Verdict:
+    def _missing(self, literal: Literal, claimed: Claimed, words: frozenset[str]) -> Verdict:
         """The verdict on a literal that no single place holds."""
         if literal.number is not None and _written_apart(literal.text, self.places, self.squeezed):
             return Verdict(literal, "supported")
-        place, expected = self._instead(literal, all_of_them, words)
+        place, expected = self._instead(literal, claimed, words)
         long_name = literal.kind is LiteralKind.NAME and len(literal.key.split()) > 2
         if expected is not None and not long_name:
             return Verdict(literal, "mismatch", place, expected)
@@ -115,36 +138,36 @@ class Evidence:
         literal: Literal,
         sure: Sequence[Place],
         anchors: frozenset[str],
-        all_of_them: Sequence[Literal],
+        claimed: Claimed,
     ) -> Verdict:
         """The verdict on a literal that some places hold: supported, unless it belongs to something else."""
         best = max(sure, key=lambda place: self._overlap(place, anchors))
         other = _wrong_noun(literal, best)
         if other is not None:
             return Verdict(literal, "misplaced", best, other)
-        return self._misplaced(literal, best, anchors, all_of_them) or Verdict(literal, "supported", best)
+        return self._misplaced(literal, best, anchors, claimed) or Verdict(literal, "supported", best)
 
     def _overlap(self, place: Place, anchors: frozenset[str]) -> float:
         return weight_of(place.words & anchors, self.weights)
 
     def _ranked(self, anchors: frozenset[str]) -> list[Place]:
-        scored = [(self._overlap(place, anchors), -i) for i, place in enumerate(self.places)]
-        order = sorted(scored, reverse=True)[:LOOKED_AT]
+        scored = ((self._overlap(place, anchors), -i) for i, place in enumerate(self.places))
+        order = heapq.nlargest(LOOKED_AT, scored)
         return [self.places[-i] for score, i in order if score > 0 or len(self.places) == 1]
 
     def _instead(
-        self, literal: Literal, all_of_them: Sequence[Literal], words: frozenset[str]
+        self, literal: Literal, claimed: Claimed, words: frozenset[str]
     ) -> tuple[Place | None, Literal | None]:
         anchors = words - frozenset(content(literal.text))
         ranked = self._ranked(anchors)
         for place in ranked:
-            expected = _comparable(literal, place, but=all_of_them)
+            expected = _comparable(literal, place, claimed)
             if expected is not None:
                 return place, expected
         return (ranked[0] if ranked else None), None
 
     def _misplaced(
-        self, literal: Literal, held: Place, anchors: frozenset[str], all_of_them: Sequence[Literal]
+        self, literal: Literal, held: Place, anchors: frozenset[str], claimed: Claimed
     ) -> Verdict | None:
         """A verdict where another place speaks of all that the holder does and more, with another value.
 
@@ -155,13 +178,13 @@ class Evidence:
         ranked = [] if ANAPHOR.search(held.text) else self._ranked(anchors)
         others = [place for place in ranked if place is not held and not _held(literal, place)]
         for rival in others[:8]:
-            expected = _comparable(literal, rival, but=all_of_them)
+            expected = _comparable(literal, rival, claimed)
             if expected is None or not self._dominates(rival.words & anchors, own):
                 continue
             if self._overlap(rival, anchors) >= COVERED * weight_of(anchors, self.weights):
                 return Verdict(literal, "misplaced", rival, expected)
         for clauses in _clauses(held, literal):
-            verdict = self._in_other_clause(literal, clauses, anchors, all_of_them)
+            verdict = self._in_other_clause(literal, clauses, anchors, claimed)
             if verdict is not None:
                 return verdict
         return None
@@ -171,14 +194,14 @@ class Evidence:
         literal: Literal,
         clauses: Sequence[Place],
         anchors: frozenset[str],
-        all_of_them: Sequence[Literal],
+        claimed: Claimed,
     ) -> Verdict | None:
         """The same question among the clauses of the sentence that holds the literal."""
         inside = next((clause for clause in clauses if _held(literal, clause)), None)
         if inside is None:
             return None
         for rival in clauses:
-            expected = None if _held(literal, rival) else _comparable(literal, rival, but=all_of_them)
+            expected = None if _held(literal, rival) else _comparable(literal, rival, claimed)
             if expected is not None and self._dominates(rival.words & anchors, inside.words & anchors):
                 return Verdict(literal, "misplaced", rival, expected)
         return None
@@ -355,16 +378,15 @@ def _same_group(mine: Literal, theirs: Literal) -> bool:
     return _group(mine) == _group(theirs)
 
 
-def _comparable(literal: Literal, place: Place, but: Sequence[Literal] = ()) -> Literal | None:
+def _comparable(literal: Literal, place: Place, claimed: Claimed | None) -> Literal | None:
     """The value of ``place`` that stands where the literal would, nearest in meaning, then in size.
 
     Values that the claim states anyway are no candidates.
     """
     candidates = [
         other
-        for other in place.literals
+        for other in (place.literals if claimed is None else claimed.free(place))
         if (_same_group(literal, other) or _cell_for(literal, other, place))
-        and not any(_stated(mine, other, place) for mine in but if mine is not literal)
         and _match(literal, other, row=place.row) != "same"
     ]
     if literal.kind is LiteralKind.NAME:
