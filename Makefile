@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint type format docs bench lock dist clean setup
+.PHONY: demo test lint type format docs bench findings lock dist clean setup
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -47,7 +47,7 @@ bench: $(READY)  ## every benchmark, each paired against the plain alternative
 
 lock: $(READY)  ## resolve the dependencies anew, for Python 3.11 and newer
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra parquet --extra frames --extra plots --extra postgres --group dev \
+	$(BIN)/uv pip compile pyproject.toml --extra parquet --extra frames --extra plots --extra postgres --extra lab --group dev \
 		--universal --python-version 3.11 --generate-hashes --quiet --upgrade \
 		--custom-compile-command "make lock" -o requirements.lock
 
@@ -56,3 +56,8 @@ dist: $(READY)  ## a wheel and a source archive in dist/
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+DATA ?= ../shared/data
+findings: $(READY)  ## the whole programme of the lab on DATA; a set that was finished by this code is not run again
+	$(BIN)/outspan evaluate $(DATA)/qags_cnndm.jsonl $(DATA)/qags_xsum.jsonl $(DATA)/wice_claims.jsonl \
+		$(DATA)/faithbench.jsonl $(DATA)/pubmedqa.jsonl $(DATA)/wice_tokens.jsonl -o findings

@@ -31,6 +31,7 @@ ROOMS = {
     "replay": 6,
     "checker": 5,
     "bulk": 6,
+    "lab": 6,
     "testing": 7,
     "selftest": 7,
     "cli": 8,
