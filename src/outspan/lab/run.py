@@ -72,7 +72,7 @@ SUMMARIES: dict[str, Callable[[Array], float]] = {
 }
 SEED = 42
 MOST_LONG = 4000
-"""Texts above which evidence by five sentences is not tried: each costs ten times a sentence."""
+"""Texts above which evidence by longer units is not tried: each costs ten times a sentence."""
 SELECTED = "these rows were chosen because these detectors disagreed on them, which understates the detectors"
 
 
@@ -455,7 +455,7 @@ def _segmentation(trial: Trial, vectors: Vectors, say: Callable[[str], None]) ->
         else:
             measure = Measurer(vectors, {}, segmentation)
             texts = measure.texts(trial.records)
-            if len(set(texts)) > MOST_LONG and segmentation == "5 sentences":
+            if len(set(texts)) > MOST_LONG:
                 why = f"more than {MOST_LONG:,} long units: half an hour of embedding on two cores"
                 yield Finding(
                     table="not_run", name="evidence by 5 sentences", metric="", value=None, note=why
