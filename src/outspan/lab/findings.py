@@ -16,6 +16,8 @@ from outspan.files import iter_json_lines
 from outspan.lab.metrics import Estimate
 
 FILE = "findings.jsonl"
+_SHOWS_ONLY = ("report.py", "reproduce.py")
+"""Files of the lab that make no row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +83,10 @@ def code_version() -> str:
     """The package's version and a digest of its sources: code makes a figure, not a version number."""
     root = Path(outspan.__file__).parent
     found = sha256()
-    for part in ("lab", "geometry", "texts", "sensors"):
+    for part in ("lab", "geometry", "texts"):
         for path in sorted((root / part).rglob("*.py")):
+            if path.name in _SHOWS_ONLY:
+                continue
             found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return f"{outspan.__version__}+src.{found.hexdigest()[:12]}"
 
