@@ -455,7 +455,7 @@ def measure_all(folder: Path, wice_sources: int) -> Iterator[Row]:
     """Every table, row by row."""
     instrument = Instrument()
     yield cost_row(rows_of(folder, "qags_cnndm")[:40], instrument.embedder)
-    yield cost_row(rows_of(folder, "wice_claims")[:12], instrument.embedder)
+    yield cost_row(rows_of(folder, "wice_claims")[:6], instrument.embedder)
     vectors = Vectors(None)
     pubmedqa = read_dataset(folder, "pubmedqa")
     vectors.learn([text for example in pubmedqa.examples for text in example.evidence])
