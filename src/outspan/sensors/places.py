@@ -10,13 +10,18 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import islice
 
 from outspan.claims import Claim
 
 _UNIT = re.compile(r"[^\W_]+|[^\s\w]|_")
 _TARGET = re.compile(r"\]\([^()\s]{0,2000}\)|</?[a-zA-Z][^<>]{0,500}>|<!--[^<>]{0,2000}-->")
-_MOST_UNITS = 4096
-"""Words and marks that are aligned at most; no embedder reads that many."""
+_MOST_UNITS = 320
+"""Words and marks of what is embedded that are aligned at most: about what an embedder reads, and a bound on
+the time that a hostile text can cost. A word behind them has no place."""
+
+_MOST_WRITTEN = 960
+"""The same for the text as it was written, which holds more marks."""
 
 
 def place_in_text(claim: Claim, start: int, end: int) -> tuple[int, int] | None:
@@ -39,8 +44,8 @@ def _aligned(text: str, core: str, hidden: tuple[tuple[int, int], ...]) -> dict[
     at = shown.find(core)
     if at >= 0 and shown.find(core, at + 1) < 0:
         return {i: at + i for i in range(len(core))}
-    ours = [match.span() for match in _UNIT.finditer(core)][:_MOST_UNITS]
-    theirs = [match.span() for match in _UNIT.finditer(shown)][:_MOST_UNITS]
+    ours = [match.span() for match in islice(_UNIT.finditer(core), _MOST_UNITS)]
+    theirs = [match.span() for match in islice(_UNIT.finditer(shown), _MOST_WRITTEN)]
     matcher = SequenceMatcher(
         None, [core[a:b] for a, b in ours], [shown[a:b] for a, b in theirs], autojunk=False
     )
