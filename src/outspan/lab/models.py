@@ -32,7 +32,7 @@ def make_model(name: str, seed: int = 42) -> Any:
         raise NotInstalled("scikit-learn", "lab", "A model") from error
     if name == LOGISTIC:
         # The imputer marks what was missing, so that a gap never reads as the median and nothing more.
-        impute = SimpleImputer(strategy="median", add_indicator=True)
+        impute = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
         return make_pipeline(impute, StandardScaler(), LogisticRegression(max_iter=2000))
     if name == TREES:
         return HistGradientBoostingClassifier(
@@ -42,7 +42,7 @@ def make_model(name: str, seed: int = 42) -> Any:
         try:
             from xgboost import XGBClassifier
         except ImportError as error:
-            raise NotInstalled("xgboost", "lab", "This model") from error
+            raise NotInstalled("xgboost", "xgboost", "This model") from error
         return XGBClassifier(
             n_estimators=100,
             learning_rate=0.05,
