@@ -1,9 +1,9 @@
 """The published HaluEval recipe, run again, beside its published numbers.
 
 Recipe: all-MiniLM-L6-v2, evidence by sentence, cap 32, one of the two summaries of each document (seed 1337),
-a stratified 70/30 split of rows (seed 42), logistic regression. What was published does not say how one of two
-summaries was chosen: a fair coin is assumed. The full model needs an entailment model; without one its rows
-lack those columns, and say so.
+a stratified 70/30 split of rows (seed 42), logistic regression. What was published does not say how one of
+two summaries was chosen: a fair coin is assumed. The full model needs an entailment model; without one its
+rows lack those columns, and say so.
 """
 
 from __future__ import annotations
