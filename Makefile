@@ -24,6 +24,8 @@ demo: $(READY)  ## run the main job on the example
 	@$(BIN)/outspan models fetch
 	@echo
 	$(BIN)/outspan check examples/answer.md --evidence examples/report.md --evidence examples/minutes.txt
+	@echo
+	@echo "Next: . $(BIN)/activate && cd examples, and the commands of the README run as they stand."
 
 test: $(READY)  ## the whole test suite
 	@$(BIN)/outspan models fetch
