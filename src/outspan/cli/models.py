@@ -27,7 +27,7 @@ def list_command(as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("model", "dimensions", "word pieces", "licence", "size", "here", "from"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")  # a cut-off name cannot be copied
     for info in known:
         table.add_row(
             info.name,
