@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,8 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from outspan.checker import Check, CheckedClaim
-from outspan.gate import AnswerDecision
 from outspan.measurement import Finding, Reading, Tally
+
+if TYPE_CHECKING:
+    from outspan.gate import AnswerDecision
 
 BAR_WIDTH = 10
 WIDTH_WITHOUT_TERMINAL = 120

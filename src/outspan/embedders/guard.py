@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from outspan.embedders.protocol import Embedder, Embeddings
 from outspan.errors import EmbedderFailed
+from outspan.geometry.subspace import ZERO_NORM
 from outspan.texts import is_blank
 
 if TYPE_CHECKING:
     from outspan.embedders.cache import VectorCache
-
-ZERO_NORM = 1e-12
-"""A vector with a smaller 2-norm has no direction; the bound of the definition in DESIGN."""
 
 BLANK = "blank"
 """Reason of a row whose text has no visible character; such a text is never sent to the embedder."""

@@ -271,6 +271,9 @@ class _Request:
         self.vectors = vectors
         self.left_out = count_reasons(evidence.left_out)
         self.sentences = self._embedded_sentences()
+        # Read once for all claims: there may be many sentences.
+        self.evidence_truncated = any(vectors.truncated[vectors.of[one.core]] for one in self.sentences)
+        self.weights = self._weights()
 
     def _embedded_sentences(self) -> list[EvidenceSentence]:
         """Sentences that have a vector; those without, and copies of a vector, are counted as left out."""
@@ -367,9 +370,9 @@ class _Request:
         if claim_decides(policy, len(E)):
             done: list[Measurement] = []
             for i, claim in zip(indices, C, strict=True):
-                done += self._against([i], claim[None, :], E, select_rows(policy, E, claim, self._weights()))
+                done += self._against([i], claim[None, :], E, select_rows(policy, E, claim, self.weights))
         else:
-            done = self._against(indices, C, E, select_rows(policy, E, None, self._weights()))
+            done = self._against(indices, C, E, select_rows(policy, E, None, self.weights))
         return dict(zip(indices, done, strict=True))
 
     def _rows(self) -> NDArray[np.float32]:
@@ -385,7 +388,7 @@ class _Request:
     def work(self, i: int) -> Work:
         """What the measurement of claim i is computed from."""
         E, vector = self._rows(), self._vector(i)
-        chosen = select_rows(self.sensor.evidence, E, vector, self._weights()).rows
+        chosen = select_rows(self.sensor.evidence, E, vector, self.weights).rows
         return Work(vector, factor(E[chosen].astype(np.float64)), [self.sentences[row] for row in chosen])
 
     def _against(
@@ -414,7 +417,7 @@ class _Request:
         row = self.vectors.of.get(claim.core)
         if row is not None and claim.unmeasured is None and self.vectors.truncated[row]:
             yield "truncated"
-        if any(self.vectors.truncated[self.vectors.of[s.core]] for s in self.sentences):
+        if self.evidence_truncated:
             yield "evidence_truncated"
         if "embedder failed" in self.left_out:
             yield "evidence_incomplete"

@@ -229,8 +229,3 @@ def evidence_names(text: str) -> tuple[frozenset[str], frozenset[str]]:
             run = ""
     initials.add(run)
     return words, frozenset(entry for entry in initials if len(entry) > 1)
-
-
-def is_stopped(word: str) -> bool:
-    """Whether a word never names anything."""
-    return folded(word) in _NO_NAME
